@@ -21,6 +21,9 @@ section! {
         path: PathBuf = Value::none().sample(r#""/var/cache/forebay""#).flag("--store"),
         /// Block size of new files: a multiple of 4KiB from 4KiB to 512MiB.
         block_size: BlockSize => engine.block_size = Value::default(r#""64KiB""#).flag("--block-size"),
+        /// Size of the largest file that is cached. Larger files are read from the origin without being stored: the map of a file in memory
+        /// and its record on disk take one bit per block of the size that the origin claims.
+        file_size_max: Size<0x10_0000, 0x1_0000_0000_0000> => engine.file_size_max = Value::default(r#""1TiB""#),
         /// Interval at which written blocks are synced to disk and recorded. A crash loses at most this much.
         sync_interval: Time => engine.sync_interval = Value::default(r#""5s""#),
         /// Permissions of new files, independent of the umask. Existing files keep theirs.

@@ -29,7 +29,7 @@ fn from_flags(given: &[(&str, &str)]) -> Result<Config, String> {
 #[test]
 fn a_good_file_becomes_a_typed_configuration() {
     let text = format!(
-        "{GOOD}
+        "{}
 [server]
 listen = [\"127.0.0.1:0\", \"[::1]:2094\"]
 idle_time_max = \"1h\"
@@ -42,12 +42,14 @@ redirects = [\"*.example.com\", \"192.0.2.0/24\"]
 stall_timeout = \"250ms\"
 [logging]
 format = \"json\"
-"
+",
+        GOOD.replace("[store]", "[store]\nfile_size_max = \"100GiB\"")
     );
     let config = parse(&text).unwrap().config;
     assert_eq!(config.server.listen.len(), 2);
     assert_eq!(config.server.options.idle_time_max, Duration::from_secs(3600));
     assert_eq!(config.engine.budget_bytes, 256 << 20);
+    assert_eq!(config.engine.file_size_max, 100 << 30);
     assert_eq!(config.origin.options.stall_timeout, Duration::from_millis(250));
     assert!(config.forwarding.allows(&"a.example.org:7".parse().unwrap()));
     let named = ["*.example.com", "192.0.2.0/24"].map(|host| host.parse().unwrap());

@@ -12,6 +12,8 @@ use std::{fmt, sync::Arc, time::Duration};
 pub struct Options {
     /// Block size of files that are new in the cache; files already there keep theirs.
     pub block_size: BlockSize,
+    /// Size of the largest file that is kept. Larger ones are passed through: the map of a file is sized by what its origin claims.
+    pub file_size_max: u64,
     /// Bytes that all buffers together may hold.
     pub budget_bytes: u64,
     /// Age in which written blocks are synced and marked in the cinfo at the latest. A crash costs no more than this.
@@ -47,6 +49,7 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             block_size: BlockSize::DEFAULT,
+            file_size_max: 1 << 40,
             budget_bytes: 1 << 30,
             sync_interval: Duration::from_secs(5),
             fill_len_max: 4 << 20,

@@ -36,7 +36,7 @@ pub(crate) async fn load(
     let Some(key) = target.key.clone() else { return Err(Error::Internal { what: "a file without a key was loaded" }) };
     let is_disk_first = context.catalog.as_ref().is_none_or(|catalog| catalog.may_have(&key));
     if is_disk_first && let Some(entry) = open_entry(&context, key.clone(), true).await {
-        return Ok(Arc::new(found(&context, target, entry)));
+        return Ok(Arc::new(found(&context, target, entry).await?));
     }
     // Before the file is opened: if it changes in between, the next check finds another checksum and no harm is done.
     let checksum = if target.validity.compares_checksum { checksum.await } else { None };
@@ -46,7 +46,7 @@ pub(crate) async fn load(
         Err(error) if is_disk_first => return Err(error.into()),
         Err(error) => {
             let entry = open_entry(&context, key, true).await.ok_or(error)?;
-            return Ok(Arc::new(found(&context, target, entry)));
+            return Ok(Arc::new(found(&context, target, entry).await?));
         }
     };
     let identity = opened.file.identity();
@@ -59,7 +59,7 @@ pub(crate) async fn load(
     let mtime = mark.validator.mtime();
     let made = match create_entry(&context, key.clone(), geometry, mark, is_disk_first).await {
         Creation::Taken => match open_entry(&context, key, true).await {
-            Some(entry) => found(&context, target, entry),
+            Some(entry) => found(&context, target, entry).await?,
             None => unkept(&context, target, opened)?,
         },
         Creation::Refused => unkept(&context, target, opened)?,
@@ -73,10 +73,14 @@ pub(crate) async fn load(
 }
 
 /// A file of which the disk holds a part.
-fn found(context: &Arc<FileContext>, target: OriginTarget, entry: Entry) -> CachedFile {
+async fn found(context: &Arc<FileContext>, target: OriginTarget, entry: Entry) -> Result<CachedFile, Error> {
     let geometry = entry.cinfo.geometry;
+    let limit = context.options.open_wait_max;
+    let memory = tokio::time::timeout(limit, context.budget.reserve_maps(geometry)).await;
+    let memory = memory.map_err(|_| Error::OutOfMemory { seconds: limit.as_secs() })?;
     let mtime = mtime_of(&entry);
-    CachedFile::new(Arc::clone(context), target, geometry, mtime, Some(stored_on_disk(context, entry)), None)
+    let stored = stored_on_disk(context, entry).with_map_memory(memory);
+    Ok(CachedFile::new(Arc::clone(context), target, geometry, mtime, Some(stored), None))
 }
 
 /// An entry that was found on disk. Blocks that this process has written or checked before are trusted.
@@ -228,6 +232,15 @@ async fn create_entry(
         context.metrics.add_not_kept(context.reason_of_pause(None), 1);
         return Creation::Refused;
     }
+    // Its map would be as large as the origin claims the file to be.
+    if geometry.file_size() > context.options.file_size_max {
+        context.metrics.add_not_kept(NotKept::Decision, 1);
+        return Creation::Refused;
+    }
+    let Some(memory) = context.budget.try_reserve_maps(geometry) else {
+        context.metrics.add_not_kept(NotKept::Budget, 1);
+        return Creation::Refused;
+    };
     // Asked before anything is created: an empty file would take an inode from the purge.
     if context.purge_ledger.is_full(None) {
         context.metrics.add_not_kept(NotKept::DiskFull, 1);
@@ -238,7 +251,7 @@ async fn create_entry(
     let volume = if geometry.file_size() > 0 { disk.volume_for_new() } else { None };
     if let Some(volume) = volume {
         let file = LazyDataFile::new(Arc::clone(context), key, cinfo.clone(), mark.clone(), volume);
-        return Creation::Made(Box::new(StoredEntry::of_new(Arc::new(file), cinfo, mark)));
+        return Creation::Made(Box::new(StoredEntry::of_new(Arc::new(file), cinfo, mark).with_map_memory(memory)));
     }
     let creating = Arc::clone(context);
     let created = context.options.workers.run(move || {
@@ -259,7 +272,7 @@ async fn create_entry(
         return Creation::Refused;
     };
     match created {
-        Ok(Ok(Some(stored))) => Creation::Made(Box::new(stored)),
+        Ok(Ok(Some(stored))) => Creation::Made(Box::new(stored.with_map_memory(memory))),
         Ok(Ok(None)) => Creation::Taken,
         Ok(Err(error)) => {
             context.note_not_created(None, &error, 1);

@@ -4,6 +4,7 @@ use crate::{
     Checksum,
     base::digest::ChecksumAlgorithm,
     entries::{block_sums::WrittenSums, lazy_data_file::LazyDataFile},
+    link::memory_budget::MapMemory,
 };
 use forebay_cache::{AdlerPieces, BlockMap, BlockSet, BlockSums, Cinfo, DataFileId, Trust};
 use forebay_index::Generation;
@@ -33,6 +34,7 @@ pub(crate) struct StoredEntry {
     /// The same, when it was not on disk from the start.
     lazy_data: Option<Arc<LazyDataFile>>,
     pub(crate) map: BlockMap,
+    _map_memory: MapMemory,
     /// The checksums of the blocks. Locked for moments only, never across a look at the disk.
     pub(crate) sums: Mutex<BlockSums>,
     pub(crate) record: Mutex<Record>,
@@ -88,6 +90,7 @@ impl StoredEntry {
             data,
             lazy_data: None,
             map,
+            _map_memory: MapMemory::default(),
             sums: Mutex::default(),
             record: Mutex::new(record),
             sync_turn: Mutex::new(()),
@@ -104,6 +107,11 @@ impl StoredEntry {
         let data = Arc::clone(&lazy_data) as Arc<dyn DataFile>;
         let entry = Entry { data, cinfo, origin: Some(origin) };
         Self { lazy_data: Some(lazy_data), ..Self::new(entry, Trust::Given) }
+    }
+
+    /// The entry, whose maps have this memory.
+    pub(crate) fn with_map_memory(self, memory: MapMemory) -> Self {
+        Self { _map_memory: memory, ..self }
     }
 
     pub(crate) fn is_on_disk(&self) -> bool {

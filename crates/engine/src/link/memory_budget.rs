@@ -8,6 +8,7 @@
 
 use crate::link::link_scheduler::{Answers, Link, Probe};
 use bytes::Bytes;
+use forebay_cache::Geometry;
 use parking_lot::Mutex;
 use std::sync::Arc;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -21,6 +22,15 @@ const UNRESERVED_PART: u64 = 4;
 /// The part of the budget that bytes of fills hold on their way to clients, which may take them slowly: a quarter.
 const DELIVERY_PART: u64 = 4;
 
+/// Size of the maps of large files that are open, as a part of the budget on top of it: a quarter.
+const MAPS_PART: u64 = 4;
+
+/// Largest size of the maps of one file, in bytes, that does not count: files of 13 GiB in blocks of 64 KiB.
+const SMALL_MAP_BYTES: u64 = 128 << 10;
+
+/// Sets of blocks of an open file: written, trusted, synced, recorded, and fetched ahead.
+const SETS_PER_FILE: u64 = 5;
+
 /// Bytes that all buffers together may hold.
 #[derive(Clone)]
 pub(crate) struct MemoryBudget {
@@ -28,6 +38,13 @@ pub(crate) struct MemoryBudget {
     unreserved: Pool,
     /// Counted in the others too.
     deliveries: Pool,
+    maps: Pool,
+}
+
+/// The memory of the maps of an open file, until this is dropped.
+#[derive(Debug, Default)]
+pub(crate) struct MapMemory {
+    _permit: Option<OwnedSemaphorePermit>,
 }
 
 #[derive(Clone)]
@@ -69,6 +86,24 @@ impl MemoryBudget {
             reserved: Pool::new(bytes - unreserved),
             unreserved: Pool::new(unreserved),
             deliveries: Pool::new(bytes / DELIVERY_PART),
+            maps: Pool::new(bytes / MAPS_PART),
+        }
+    }
+
+    /// Takes memory for the maps of a file, if it is free now.
+    pub(crate) fn try_reserve_maps(&self, geometry: Geometry) -> Option<MapMemory> {
+        let bytes = map_bytes(geometry);
+        if bytes <= SMALL_MAP_BYTES {
+            return Some(MapMemory::default());
+        }
+        self.maps.try_acquire(bytes).map(|permit| MapMemory { _permit: Some(permit) })
+    }
+
+    /// Waits for memory for the maps of a file; one that is larger than all of it is opened alone.
+    pub(crate) async fn reserve_maps(&self, geometry: Geometry) -> MapMemory {
+        match self.try_reserve_maps(geometry) {
+            Some(memory) => memory,
+            None => MapMemory { _permit: self.maps.acquire(map_bytes(geometry)).await },
         }
     }
 
@@ -151,6 +186,10 @@ impl MemoryBudget {
         let held = Mutex::new(Held { permit: None, probe, missing_bytes });
         Reservation { budget: self.clone(), held }
     }
+}
+
+const fn map_bytes(geometry: Geometry) -> u64 {
+    geometry.block_count().div_ceil(8).saturating_mul(SETS_PER_FILE)
 }
 
 impl Pool {
@@ -292,5 +331,18 @@ mod tests {
         assert!(late.is_some() && reservation.attach(Bytes::from_static(b"later")).is_none());
         drop((late, others));
         assert!(reservation.attach(Bytes::from_static(b"at last")).is_some());
+    }
+
+    #[tokio::test]
+    async fn the_maps_of_large_files_share_a_part_of_the_memory() {
+        let of_size = |size| Geometry::of_new_file(forebay_types::BlockSize::DEFAULT, size).expect("a good size");
+        let budget = MemoryBudget::new(64 * MIB);
+        let small: Vec<_> = (0..1000).map(|_| budget.try_reserve_maps(of_size(1 << 30))).collect();
+        assert!(small.iter().all(Option::is_some), "they do not count");
+        let one = budget.try_reserve_maps(of_size(1 << 40)).expect("10 MiB are free");
+        assert!(budget.try_reserve_maps(of_size(1 << 40)).is_none());
+        drop(one);
+        budget.reserve_maps(of_size(1 << 42)).await;
+        assert!(budget.try_reserve_maps(of_size(1 << 40)).is_some());
     }
 }

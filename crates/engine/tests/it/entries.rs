@@ -277,3 +277,21 @@ fn an_empty_file_has_an_entry_from_the_start() {
         assert!(root.path().join("empty.cinfo").exists());
     });
 }
+
+#[test]
+fn a_file_above_the_size_limit_is_passed_through_and_one_at_it_is_stored() {
+    run(async {
+        let root = tempfile::tempdir().unwrap();
+        let options = Options { file_size_max: MIB, ..options() };
+        let house = House::build_with(root.path(), MemoryOrigin::new(MIB), options);
+        check(&house.open("/f").await, ByteRange::at(0, MIB)).await;
+        assert_eq!(house.bytes(Outcome::Missed), MIB);
+        // An origin may claim any size.
+        for size in [MIB + 1, 140 << 40] {
+            house.origin.script(|script| script.size = size);
+            check(&house.open(&format!("/{size}")).await, ByteRange::at(size - 10, 10)).await;
+        }
+        assert_eq!(house.bytes(Outcome::Bypassed), 20);
+        assert!(!root.path().join((140_u64 << 40).to_string()).exists());
+    });
+}

@@ -100,9 +100,11 @@ fn memory_and_fills_of_readers_that_left_a_hanging_origin_are_given_up() {
         until(|| !hanging.asked().is_empty()).await;
         assert!(used_bytes(&engine) > 0);
         drop(reads);
+        // sleep: on the paused clock it takes no time.
         tokio::time::sleep(Duration::from_secs(1)).await;
         assert_eq!(used_bytes(&engine), 0);
         let asked = hanging.asked().len();
+        // sleep: on the paused clock it takes no time.
         tokio::time::sleep(Duration::from_secs(20)).await;
         hanging.let_through(u64::MAX);
         check(&open(&engine, "/0/0").await, ByteRange::at(0, MIB)).await;
