@@ -60,8 +60,9 @@ def run(binary: Path, directory: Path, *, once: bool) -> None:
             print(table.row(step, result), flush=True)
         if len(sums) != 1:
             raise ServerError(f"the passes disagree: {sorted(sums)}")
-        print(table.explanation(file, url, cache, directory))
+        print(table.EXPLANATION)
         if not once:
+            print(table.commands(binary, file, url, cache, directory))
             print("\nBoth servers stay up. Press Ctrl-C to stop them.", flush=True)
             signal.pause()
 

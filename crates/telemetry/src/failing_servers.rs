@@ -117,13 +117,18 @@ fn seconds(duration: Duration) -> i64 {
 mod tests {
     use super::*;
 
+    #[expect(clippy::disallowed_methods, reason = "no other clock is in reach, and the value does not count")]
+    fn now() -> Instant {
+        Instant::now()
+    }
+
     fn names(failing: &FailingServers, now: Instant) -> Vec<String> {
         failing.list((now, 1000)).iter().map(|it| it.server.to_string()).collect()
     }
 
     #[test]
     fn a_fault_lasts_from_the_first_failure_to_the_next_answer() {
-        let (failing, now) = (FailingServers::default(), Instant::now());
+        let (failing, now) = (FailingServers::default(), now());
         let server = Endpoint::new("origin", 1);
         failing.failed(&server, Fault::Down, &"refused", now);
         failing.failed(&server, Fault::Down, &"refused again", now + Duration::from_secs(5));
@@ -136,7 +141,7 @@ mod tests {
 
     #[test]
     fn one_broken_session_is_not_a_fault() {
-        let (failing, now) = (FailingServers::default(), Instant::now());
+        let (failing, now) = (FailingServers::default(), now());
         let server = Endpoint::new("origin", 1);
         failing.failed(&server, Fault::Broken, &"closed", now);
         assert!(names(&failing, now).is_empty());
@@ -149,7 +154,7 @@ mod tests {
 
     #[test]
     fn a_server_that_answers_opens_but_no_reads_still_fails() {
-        let (failing, now) = (FailingServers::default(), Instant::now());
+        let (failing, now) = (FailingServers::default(), now());
         let server = Endpoint::new("origin", 1);
         failing.failed(&server, Fault::Reads, &"silent", now);
         failing.answered(&server, false, now);
@@ -160,7 +165,7 @@ mod tests {
 
     #[test]
     fn the_number_of_failing_servers_is_bounded() {
-        let (failing, now) = (FailingServers::default(), Instant::now());
+        let (failing, now) = (FailingServers::default(), now());
         for port in 0..=u16::try_from(FAILING_SERVERS_MAX).unwrap() {
             failing.failed(&Endpoint::new("dead", port), Fault::Down, &"", now + Duration::from_millis(port.into()));
         }

@@ -215,6 +215,11 @@ impl Metrics {
         self.0.others.origins.of(origin)
     }
 
+    /// File bytes received from all origins.
+    pub fn origin_bytes(&self) -> u64 {
+        self.0.others.origins.bytes()
+    }
+
     /// The servers of origins that fail, at `now` by both clocks; the one that failed last first.
     pub fn failing_servers(&self, now: (Instant, i64)) -> Vec<FailingServer> {
         self.0.others.origins.failing.list(now)

@@ -94,6 +94,12 @@ impl Origins {
         OriginMetrics { counters: Arc::clone(counters), failing: Arc::clone(&self.failing) }
     }
 
+    /// File bytes received from all origins.
+    pub(crate) fn bytes(&self) -> u64 {
+        let named = self.named.lock();
+        named.values().chain([&self.other]).map(|counters| counters.bytes.load(Relaxed)).sum()
+    }
+
     /// Every label and its metrics, the shared one last.
     pub(crate) fn snapshot(&self) -> Vec<(String, Arc<OriginCounters>)> {
         let named = self.named.lock();

@@ -26,7 +26,9 @@ pub struct Status {
     pub open_handles: u64,
     /// Bytes sent to clients since the start, by source.
     pub client_bytes: ByteCounts,
-    /// Share of the bytes sent to clients that came from the cache; `null` before the first byte.
+    /// File bytes received from origins since the start.
+    pub origin_bytes: u64,
+    /// 1 - `origin_bytes` / all `client_bytes`, at least 0: the share of the traffic that the cache saved. `null` before the first byte.
     pub hit_ratio: Option<f64>,
     /// Servers of origins that fail, the one that failed last first; at most 256.
     pub failing_origins: Vec<FailingOrigin>,
@@ -199,9 +201,9 @@ named_enum! {
 /// Bytes sent to clients.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct ByteCounts {
-    /// From the cache.
+    /// From the cache, fetched neither by the read nor ahead of it.
     pub hit: u64,
-    /// Fetched by the read, and cached.
+    /// Fetched for the read, by it or ahead of it, and cached.
     pub missed: u64,
     /// Fetched by a concurrent read.
     pub coalesced: u64,

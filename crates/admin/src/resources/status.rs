@@ -40,7 +40,8 @@ pub(crate) async fn get(server: &Server) -> Status {
         connections: metrics.connections(),
         open_handles: metrics.open_handles(),
         client_bytes,
-        hit_ratio: hit_ratio(&client_bytes),
+        origin_bytes: metrics.origin_bytes(),
+        hit_ratio: hit_ratio(&client_bytes, metrics.origin_bytes()),
         failing_origins: failing_origins(metrics),
         memory: Memory { budget_bytes, used_bytes },
         space: space.map(|space| Space { total_bytes: space.total_bytes, free_bytes: space.free_bytes }),
@@ -124,12 +125,12 @@ fn index(state: EngineIndex) -> Index {
     }
 }
 
-/// Share of the bytes that came from the cache.
-fn hit_ratio(bytes: &ByteCounts) -> Option<f64> {
+/// Share of the bytes that the origins did not have to send; 0 if they sent more than the clients got.
+fn hit_ratio(bytes: &ByteCounts, origin_bytes: u64) -> Option<f64> {
     let ByteCounts { hit, missed, coalesced, bypassed } = *bytes;
     let total = hit.saturating_add(missed).saturating_add(coalesced).saturating_add(bypassed);
     #[expect(clippy::cast_precision_loss, reason = "a ratio is shown with a few digits")]
-    let ratio = hit as f64 / total as f64;
+    let ratio = total.saturating_sub(origin_bytes) as f64 / total as f64;
     (total > 0).then_some(ratio)
 }
 
@@ -138,9 +139,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_hit_ratio_counts_all_bytes_and_needs_one() {
-        assert_eq!(hit_ratio(&ByteCounts::default()), None);
+    fn the_hit_ratio_is_the_share_that_origins_did_not_send() {
+        assert_eq!(hit_ratio(&ByteCounts::default(), 5), None);
         let bytes = ByteCounts { hit: 6, missed: 1, coalesced: 2, bypassed: 3 };
-        assert_eq!(hit_ratio(&bytes), Some(0.5));
+        assert_eq!(hit_ratio(&bytes, 6), Some(0.5));
+        assert_eq!(hit_ratio(&bytes, 0), Some(1.0));
+        assert_eq!(hit_ratio(&bytes, 100), Some(0.0), "read-ahead and whole blocks");
     }
 }

@@ -27,14 +27,15 @@ fn print(out: &mut dyn Write, status: &Status) -> io::Result<()> {
     writeln!(out, "clients    {connections} connections, {open_handles} open files")?;
     let bytes = &status.client_bytes;
     let ratio =
-        status.hit_ratio.map_or_else(|| "no bytes yet".to_owned(), |ratio| format!("{:.1} % hit", 100.0 * ratio));
+        status.hit_ratio.map_or_else(|| "no bytes yet".to_owned(), |ratio| format!("{:.1} % saved", 100.0 * ratio));
     writeln!(
         out,
-        "served     {ratio}: {} hit, {} missed, {} coalesced, {} bypassed",
+        "served     {ratio}: {} hit, {} missed, {} coalesced, {} bypassed; {} from origins",
         text::bytes(bytes.hit),
         text::bytes(bytes.missed),
         text::bytes(bytes.coalesced),
-        text::bytes(bytes.bypassed)
+        text::bytes(bytes.bypassed),
+        text::bytes(status.origin_bytes)
     )?;
     print_failing_origins(out, &status.failing_origins)?;
     if let Some(space) = &status.space {
@@ -109,7 +110,8 @@ mod tests {
             "version": "1.0", "started": 0, "uptime_seconds": 90_061, "state": "ready", "role": "manager",
             "filler": { "address": "filler:1094", "is_alive": true, "node": "node-7", "renewed": 90_059 },
             "connections": 3, "open_handles": 2,
-            "client_bytes": { "hit": 1536, "missed": 512, "coalesced": 0, "bypassed": 0 }, "hit_ratio": 0.75,
+            "client_bytes": { "hit": 1536, "missed": 512, "coalesced": 0, "bypassed": 0 }, "origin_bytes": 512,
+            "hit_ratio": 0.75,
             "failing_origins": [{ "server": "origin:1094", "since": 60, "problem": "no answer" }],
             "memory": { "budget_bytes": 1 << 30, "used_bytes": 0 },
             "volumes": [],
@@ -130,7 +132,7 @@ mod tests {
         for line in [
             "server     ready, version 1.0, up 1d 1h 1min since 1970-01-01 00:00:00 UTC",
             "manager    filler filler:1094 answers, on node-7, renewed 2s ago",
-            "served     75.0 % hit: 1.5 KiB hit, 512 B missed, 0 B coalesced, 0 B bypassed",
+            "served     75.0 % saved: 1.5 KiB hit, 512 B missed, 0 B coalesced, 0 B bypassed; 512 B from origins",
             "origin     origin:1094 FAILS since 1970-01-01 00:01:00 UTC: no answer",
             "cache      3 files, 1 pinned, 1.5 KiB; unlimited left before a purge",
             "quota      /store: 512 B, guaranteed 0 B, at most 1.0 KiB",

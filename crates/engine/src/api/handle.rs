@@ -32,7 +32,8 @@ impl Handle {
         self.opened.source.size()
     }
 
-    /// The file to send `range` from, when all its bytes are on disk; the bytes are accounted as hit.
+    /// The file to send `range` from, when all its bytes are on disk; the bytes are accounted as hit, or as missed if they were
+    /// fetched ahead for this read.
     ///
     /// `range` is not empty and ends at the file's size at the latest. Takes no lock and allocates nothing, except
     /// for the few hits that start a prefetch.
@@ -40,13 +41,16 @@ impl Handle {
         let file = match &self.opened.source {
             Source::Cached(cached) => {
                 let file = cached.hit(range)?;
-                self.opened.note_hit(cached, range);
+                // Accounted here and not when it is sent: a hit leaves the engine with this call.
+                let fetched_ahead = self.opened.note_hit(cached, range);
+                self.opened.account_stored(fetched_ahead, range.len());
                 file
             }
-            Source::Local { file, .. } => file,
+            Source::Local { file, .. } => {
+                self.opened.account(Outcome::Hit, range.len());
+                file
+            }
         };
-        // Accounted here and not when it is sent: a hit leaves the engine with this call.
-        self.opened.account(Outcome::Hit, range.len());
         Some(file)
     }
 
@@ -171,25 +175,37 @@ impl Opened {
             file.account(outcome, bytes);
         }
     }
+
+    /// Accounts bytes from the disk, the first `fetched_ahead` of which are there only because this read was expected.
+    pub(crate) fn account_stored(&self, fetched_ahead: u64, bytes: u64) {
+        let missed = fetched_ahead.min(bytes);
+        if missed > 0 {
+            self.account(Outcome::Missed, missed);
+        }
+        if bytes > missed {
+            self.account(Outcome::Hit, bytes - missed);
+        }
+    }
 }
 
 // The reads of a file predict those to come.
 impl Opened {
-    pub(crate) fn note_hit(&self, file: &Arc<CachedFile>, range: ByteRange) {
+    /// Notes a hit; the bytes of it that were fetched ahead for it.
+    pub(crate) fn note_hit(&self, file: &Arc<CachedFile>, range: ByteRange) -> u64 {
         // Before the tracker: bytes used ahead count as used also when the tracker finds the recogniser locked and
         // skips the hit.
-        file.read_ahead.note_read(range);
+        let fetched_ahead = file.read_ahead.note_read(range);
         self.tracker.note_hit(file, range);
+        fetched_ahead
     }
 
-    /// Notes reads that have been planned.
-    pub(crate) fn note_reads(&self, file: &Arc<CachedFile>, ranges: &[ByteRange]) {
-        for range in ranges {
-            file.read_ahead.note_read(*range);
-        }
+    /// Notes reads that have been planned; the bytes of each that were fetched ahead for it.
+    pub(crate) fn note_reads(&self, file: &Arc<CachedFile>, ranges: &[ByteRange]) -> Vec<u64> {
+        let fetched_ahead = ranges.iter().map(|range| file.read_ahead.note_read(*range)).collect();
         self.tracker.note_read(file, ranges);
         // After each planned read: the share of the file that starts a completion may have been reached by it.
         complete_file::start_if_due(file);
+        fetched_ahead
     }
 }
 

@@ -26,6 +26,8 @@ pub struct Read {
     /// The reads of its request, which are planned together, and its position among them.
     vector: Option<(Arc<VectorWindow>, usize)>,
     has_begun: bool,
+    /// Bytes not delivered yet that were fetched ahead for this read: they do not count as hits.
+    fetched_ahead: u64,
     /// Whether its bytes were accounted before.
     is_again: bool,
 }
@@ -43,14 +45,16 @@ impl Read {
     /// Starts reads of several ranges of one file together.
     pub(crate) fn start(handle: &Arc<Opened>, ranges: &[ByteRange]) -> Vec<Self> {
         let mut vector = None;
+        let mut fetched_ahead = Vec::new();
         // Planned before the read is noted: what is missing is requested first, prefetches come after it.
         if let Source::Cached(file) = &handle.source {
             vector = Some(VectorWindow::start(file, ranges));
-            handle.note_reads(file, ranges);
+            fetched_ahead = handle.note_reads(file, ranges);
         }
         let new = |(position, range): (usize, &ByteRange)| {
             let vector = vector.as_ref().map(|vector| (Arc::clone(vector), position));
-            Self { vector, is_again: false, ..Self::start_again(handle, *range) }
+            let fetched_ahead = fetched_ahead.get(position).copied().unwrap_or(0);
+            Self { vector, fetched_ahead, is_again: false, ..Self::start_again(handle, *range) }
         };
         ranges.iter().enumerate().map(new).collect()
     }
@@ -64,6 +68,7 @@ impl Read {
             pieces: VecDeque::new(),
             vector: None,
             has_begun: false,
+            fetched_ahead: 0,
             is_again: true,
         }
     }
@@ -93,7 +98,14 @@ impl Read {
             Ok((segment, outcome)) => {
                 // A repeated read delivers bytes that were accounted when the disk failed to give them.
                 if !self.is_again {
-                    self.handle.account(outcome, segment.len());
+                    match outcome {
+                        Outcome::Hit => self.handle.account_stored(self.fetched_ahead, segment.len()),
+                        outcome => self.handle.account(outcome, segment.len()),
+                    }
+                }
+                // Also those that are in flight, which a read waits for as for any other fill.
+                if matches!(outcome, Outcome::Hit | Outcome::Coalesced) {
+                    self.fetched_ahead = self.fetched_ahead.saturating_sub(segment.len());
                 }
                 // Advanced only after success: a caller that gives up waiting and calls again continues at the same byte.
                 self.rest = ByteRange::between(self.rest.start() + segment.len(), self.rest.end());

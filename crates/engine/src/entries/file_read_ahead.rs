@@ -91,13 +91,15 @@ impl FileReadAhead {
         }
     }
 
-    /// Notes that a client reads `range`. Takes no lock and allocates nothing.
-    pub(crate) fn note_read(&self, range: ByteRange) {
+    /// Notes that a client reads `range`; the bytes of it that were fetched ahead for this read. Takes no lock and allocates nothing.
+    pub(crate) fn note_read(&self, range: ByteRange) -> u64 {
         let used = self.ledger.note_read(range);
         // Most reads use no bytes fetched ahead: the shared counter is not touched.
         if used > 0 {
             self.metrics.add_read_ahead(ReadAheadEvent::Used, used);
         }
+        // Whole blocks are noted, of which the read may want a part.
+        used.min(range.len())
     }
 
     pub(crate) fn note_all_left(&self) {

@@ -85,6 +85,7 @@ fn a_sequential_reader_of_a_far_origin_gets_the_rate_of_the_link() {
         assert!(seconds < 1.0, "the link takes 0.34 s: {seconds} s");
         assert_eq!(asked_bytes(&house), SIZE, "nothing is asked for twice");
         assert_eq!(ahead(&house, ReadAheadEvent::Used), ahead(&house, ReadAheadEvent::Fetched));
+        assert_eq!(house.bytes(Outcome::Hit), 0, "what was fetched ahead for a reader is no hit of it");
     });
 }
 
