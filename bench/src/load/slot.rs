@@ -36,7 +36,7 @@ impl Step {
     }
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) enum Reply {
     /// All requested bytes, compared.
     Data {

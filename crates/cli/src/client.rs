@@ -35,7 +35,7 @@ impl FileUrl {
         if !path.starts_with('/') {
             return Err(usage(format!("`{text}` has no path")).into());
         }
-        let RequestPath { lfn, cgi } =
+        let RequestPath { lfn, cgi, .. } =
             RequestPath::parse(path.as_bytes()).map_err(|error| usage(format!("`{text}`: {error}")))?;
         Ok(Self { server, tls, path: OriginPath { lfn, cgi, delegation: DelegatedCredentials::default() } })
     }

@@ -56,8 +56,12 @@ async fn list(url: &FileUrl, detail: ListDetail) -> anyhow::Result<Vec<DirEntry>
 }
 
 fn print(out: &mut impl Write, entries: &[DirEntry], is_long: bool) -> io::Result<()> {
-    let widest =
-        entries.iter().filter_map(|entry| entry.stat).map(|stat| stat.size.to_string().len()).max().unwrap_or(1);
+    let widest = entries
+        .iter()
+        .filter_map(|entry| entry.stat.as_ref())
+        .map(|stat| stat.size.to_string().len())
+        .max()
+        .unwrap_or(1);
     for DirEntry { name, stat, .. } in entries {
         let name = text::printable(name);
         match stat {
@@ -125,6 +129,7 @@ mod tests {
         executable: false,
         offline: false,
         cached: true,
+        access: None,
     };
 
     #[test]

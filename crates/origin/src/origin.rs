@@ -40,7 +40,11 @@ pub trait Origin: Send + Sync {
 
     /// As [`Origin::stat`], with the file's validator. To be overridden where that is more than the time of change.
     fn stat_with_validator<'a>(&'a self, path: &'a OriginPath) -> OriginFuture<'a, (FileStat, Validator)> {
-        Box::pin(async move { self.stat(path).await.map(|stat| (stat, Validator::of_mtime(stat.mtime))) })
+        Box::pin(async move {
+            let stat = self.stat(path).await?;
+            let validator = Validator::of_mtime(stat.mtime);
+            Ok((stat, validator))
+        })
     }
 
     /// Lists a directory. Entries may carry more or less than `detail` asks for.

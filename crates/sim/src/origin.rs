@@ -88,7 +88,17 @@ impl Origin for SimOrigin {
             let kind = FileKind::File;
             let readable = true;
             let executable = false;
-            Ok(FileStat { id: content.file, kind, size, mtime, readable, executable, offline: false, cached: false })
+            Ok(FileStat {
+                id: content.file,
+                kind,
+                size,
+                mtime,
+                readable,
+                executable,
+                offline: false,
+                cached: false,
+                access: None,
+            })
         })
     }
 

@@ -197,7 +197,17 @@ impl Origin for MemoryOrigin {
             wait_for(&self.state.opens_gate).await;
             let Script { size, mtime, stat_error, .. } = self.state.script.lock().clone();
             let (kind, readable, executable) = (FileKind::File, true, false);
-            let stat = FileStat { id: 1, kind, size, mtime, readable, executable, offline: false, cached: false };
+            let stat = FileStat {
+                id: 1,
+                kind,
+                size,
+                mtime,
+                readable,
+                executable,
+                offline: false,
+                cached: false,
+                access: None,
+            };
             stat_error.map_or(Ok(stat), Err)
         })
     }

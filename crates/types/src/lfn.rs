@@ -88,6 +88,8 @@ pub struct RequestPath {
     pub lfn: Lfn,
     /// `key=value&…` without a leading `?` or `&`; empty when there is none. May hold secrets: never log it.
     pub cgi: String,
+    /// Whether the path ends with a slash, so that it can name a directory only.
+    pub is_of_directory: bool,
 }
 
 impl RequestPath {
@@ -102,7 +104,8 @@ impl RequestPath {
         if cgi.contains('\0') {
             return Err(LfnError::Nul);
         }
-        Ok(Self { lfn: Lfn::parse(path)?, cgi: cgi.trim_start_matches('&').to_owned() })
+        let is_of_directory = path.ends_with('/') || path.ends_with("/.");
+        Ok(Self { lfn: Lfn::parse(path)?, cgi: cgi.trim_start_matches('&').to_owned(), is_of_directory })
     }
 
     /// The value of a CGI key, as written.
@@ -137,6 +140,10 @@ mod tests {
         assert_eq!(path.cgi_value("a"), Some("1"));
         assert_eq!(path.cgi_value("b"), Some("x?y"));
         assert_eq!(RequestPath::parse(b"/a\0\0"), Err(LfnError::Nul));
+        for (path, is_of_directory) in [("/a", false), ("/a/?b=/", true), ("/a/.\0", true), ("/a.", false), ("/", true)]
+        {
+            assert_eq!(RequestPath::parse(path.as_bytes()).unwrap().is_of_directory, is_of_directory, "{path}");
+        }
     }
 
     #[test]

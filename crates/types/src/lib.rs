@@ -32,5 +32,5 @@ pub use range::ByteRange;
 pub use share::{Share, ShareError};
 pub use side::Side;
 pub use size::{ByteSize, ByteSizeError};
-pub use stat::{DirEntry, FileKind, FileStat};
+pub use stat::{Access, DirEntry, FileKind, FileStat};
 pub use validator::{ETAG_LEN_MAX, ETag, VALIDATOR_CHECKSUM_LEN_MAX, Validator, ValidatorError, ValidatorMatch};

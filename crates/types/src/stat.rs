@@ -1,5 +1,7 @@
 //! The stat of a file or directory.
 
+use std::sync::Arc;
+
 /// The kind of a directory entry.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum FileKind {
@@ -9,7 +11,7 @@ pub enum FileKind {
 }
 
 /// The answer to a stat request on a file or directory.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, Eq, PartialEq)]
 pub struct FileStat {
     pub id: u64,
     pub kind: FileKind,
@@ -23,6 +25,18 @@ pub struct FileStat {
     /// Whether it must be staged before it can be read.
     pub offline: bool,
     pub cached: bool,
+    /// The attributes that concern writers, if the server gave them.
+    pub access: Option<Arc<Access>>,
+}
+
+/// The attributes of a file that concern writers.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Access {
+    /// Whether the server may write it.
+    pub is_writable: bool,
+    pub mode: u32,
+    pub owner: String,
+    pub group: String,
 }
 
 /// One name in a directory listing.

@@ -20,6 +20,11 @@ impl Engine {
         caller: &Caller,
         algorithm: Option<&str>,
     ) -> Result<Checksum, Error> {
+        if request.is_of_directory {
+            // A file is refused by its stat, and of a directory there is no checksum.
+            self.stat(request, caller).await?;
+            return Err(Error::IsDirectory { lfn: request.lfn.clone() });
+        }
         match self.target(request, &caller.delegation)? {
             Target::Local { tree, lfn } => {
                 let algorithm = algorithm.map(str::to_owned);

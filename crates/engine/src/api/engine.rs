@@ -10,7 +10,7 @@ use crate::{
         open_files::OpenFiles,
     },
     freshness::{origin_metadata::OriginMetadata, origin_permission::OriginPermissions},
-    namespace::routes::{Routes, Target},
+    namespace::routes::{Routes, Target, Writes},
     upkeep::{
         disk_watch,
         entry_check::EntryCheck,
@@ -131,6 +131,11 @@ impl Engine {
         self.routes().is_cache()
     }
 
+    /// Whether writers of any export are redirected to its origin.
+    pub fn redirects_writers(&self) -> bool {
+        self.routes().redirects_writers()
+    }
+
     /// Whether this publishes complete files for managers.
     #[must_use]
     pub fn is_filler(&self) -> bool {
@@ -150,7 +155,15 @@ impl Engine {
         match self.target(request, &caller.delegation)? {
             Target::Local { tree, lfn } => self.blocking(lfn, move |lfn| tree.list(lfn, detail)).await,
             // A listing is not kept: the origin is asked for the client at once.
-            Target::Origin(target) => Ok(target.origin.list(&target.path_for_client(), detail).await?),
+            Target::Origin(target) => {
+                let mut entries = target.origin.list(&target.path_for_client(), detail).await?;
+                if target.writes == Writes::Refuse {
+                    for stat in entries.iter_mut().filter_map(|entry| entry.stat.as_mut()) {
+                        stat.access = None;
+                    }
+                }
+                Ok(entries)
+            }
         }
     }
 

@@ -24,7 +24,7 @@ impl Handle {
     pub fn stat(&self) -> FileStat {
         match &self.opened.source {
             Source::Cached(file) => file.stat(),
-            Source::Local { stat, .. } => *stat,
+            Source::Local { stat, .. } => stat.clone(),
         }
     }
 

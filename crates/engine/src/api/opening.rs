@@ -13,14 +13,14 @@ use crate::{
     },
     freshness::{
         origin_permission::Want,
-        validity::{Asking, admit, stat_closed},
+        validity::{Asking, access_at_origin, admit, stat_closed},
     },
-    namespace::routes::{OriginTarget, Target},
+    namespace::routes::{OriginTarget, Target, Writes},
     transfer::complete_file,
 };
 use forebay_cache::{Action, CacheKey, CachingDecision, Decision};
 use forebay_telemetry::{Decided, OpenPurpose};
-use forebay_types::FileStat;
+use forebay_types::{FileKind, FileStat};
 use parking_lot::Mutex;
 use std::{
     path::PathBuf,
@@ -85,6 +85,11 @@ impl Engine {
         redirects: Redirects,
         purpose: OpenPurpose,
     ) -> Result<Opening, Error> {
+        if request.is_of_directory {
+            // A file is refused by its stat.
+            self.stat(request, caller).await?;
+            return Err(Error::IsDirectory { lfn: request.lfn.clone() });
+        }
         let mut may_switch = false;
         let source = match self.target(request, &caller.delegation)? {
             Target::Local { tree, lfn } => {
@@ -146,32 +151,45 @@ impl Engine {
         Ok(Opening::File(Handle { opened: Arc::new(opened) }))
     }
 
-    /// The attributes of a path: from the cache if it holds the file and no check is due, else from the origin.
+    /// The attributes of a path: from the cache if it holds the file and no check is due, else from the origin. Those that
+    /// concern writers are the origin's, and given only where writers are redirected to it.
     ///
     /// # Errors
-    /// As for [`Engine::open`].
+    /// As for [`Engine::open`]; also when a name that can be that of a directory only is that of a file.
     pub async fn stat(&self, request: &OpenRequest, caller: &Caller) -> Result<FileStat, Error> {
-        match self.target(request, &caller.delegation)? {
-            Target::Local { tree, lfn } => self.blocking(lfn, move |lfn| tree.stat(lfn)).await,
+        let stat = match self.target(request, &caller.delegation)? {
+            Target::Local { tree, lfn } => self.blocking(lfn, move |lfn| tree.stat(lfn)).await?,
             Target::Origin(target) => {
-                let began = forebay_net::clock::monotonic();
-                let grant = self.authorize(&target, Want::Stat).await?;
-                if let Some(file) = target.key.as_ref().and_then(|key| self.inner.open_files.find(key)) {
-                    // An open file is checked in its shared state, so that a found change retires it for all clients.
-                    admit(&file, &target, began, Asking::AsNeeded, &self.inner.metadata).await?;
-                    // Retired by the check: the old attributes are wrong now, and the origin has the new ones.
-                    if !file.is_retired() {
-                        return Ok(file.stat());
-                    }
-                } else if let Some(copy) = closed_copy(self.context(), &target).await {
-                    return stat_closed(&self.inner.metadata, &target, &copy, began).await;
+                let mut stat = self.stat_target(&target).await?;
+                if target.writes == Writes::Refuse {
+                    stat.access = None;
                 }
-                // The authorization may have been a stat itself: its answer is fresh, so no second one is requested.
-                match grant {
-                    Some(OriginGrant::Stat(stat)) => Ok(stat),
-                    _ => self.stat_at_origin(&target).await,
-                }
+                stat
             }
+        };
+        if request.is_of_directory && stat.kind != FileKind::Directory {
+            return Err(Error::NotDirectory { lfn: request.lfn.clone() });
+        }
+        Ok(stat)
+    }
+
+    async fn stat_target(&self, target: &OriginTarget) -> Result<FileStat, Error> {
+        let began = forebay_net::clock::monotonic();
+        let grant = self.authorize(target, Want::Stat).await?;
+        if let Some(file) = target.key.as_ref().and_then(|key| self.inner.open_files.find(key)) {
+            // An open file is checked in its shared state, so that a found change retires it for all clients.
+            admit(&file, target, began, Asking::AsNeeded, &self.inner.metadata).await?;
+            // Retired by the check: the old attributes are wrong now, and the origin has the new ones.
+            if !file.is_retired() {
+                return Ok(FileStat { access: access_at_origin(&self.inner.metadata, target).await, ..file.stat() });
+            }
+        } else if let Some(copy) = closed_copy(self.context(), target).await {
+            return stat_closed(&self.inner.metadata, target, copy, began).await;
+        }
+        // The authorization may have been a stat itself: its answer is fresh, so no second one is requested.
+        match grant {
+            Some(OriginGrant::Stat(stat)) => Ok(stat),
+            _ => self.stat_at_origin(target).await,
         }
     }
 

@@ -16,6 +16,8 @@ pub struct OpenRequest {
     pub origin_parameters: String,
     /// Whether the file is wanted only if it is in the cache.
     pub only_if_cached: bool,
+    /// Whether the name can be that of a directory only: it was written with a slash at its end.
+    pub is_of_directory: bool,
     pub tried: Tried,
     /// A token that counts instead of the login. The front takes it out of the parameters.
     pub token: Option<Token>,
@@ -42,6 +44,7 @@ impl OpenRequest {
             parameters: String::new(),
             origin_parameters: String::new(),
             only_if_cached: false,
+            is_of_directory: false,
             tried: Tried::default(),
             token: None,
             probe: None,
@@ -54,8 +57,9 @@ impl From<RequestPath> for OpenRequest {
     /// to the origin.
     fn from(path: RequestPath) -> Self {
         // Most requests carry no parameters: nothing is parsed or allocated.
+        let request = Self { is_of_directory: path.is_of_directory, ..Self::of(path.lfn.clone()) };
         if path.cgi.is_empty() {
-            return Self::of(path.lfn);
+            return request;
         }
         let tried = Tried::of(&path);
         let mut only_if_cached = false;
@@ -73,7 +77,7 @@ impl From<RequestPath> for OpenRequest {
             }
             origin_parameters.push_str(pair);
         }
-        Self { parameters: path.cgi, origin_parameters, only_if_cached, tried, ..Self::of(path.lfn) }
+        Self { parameters: path.cgi, origin_parameters, only_if_cached, tried, ..request }
     }
 }
 

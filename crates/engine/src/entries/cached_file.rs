@@ -488,5 +488,15 @@ pub(crate) fn file_stat(target: &OriginTarget, size: u64, mtime: i64, cached: bo
     let mut hasher = DefaultHasher::new();
     (&target.server, &target.path.lfn).hash(&mut hasher);
     let id = hasher.finish() >> 1;
-    FileStat { id, kind: FileKind::File, size, mtime, readable: true, executable: false, offline: false, cached }
+    FileStat {
+        id,
+        kind: FileKind::File,
+        size,
+        mtime,
+        readable: true,
+        executable: false,
+        offline: false,
+        cached,
+        access: None,
+    }
 }

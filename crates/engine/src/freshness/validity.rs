@@ -6,12 +6,12 @@ use crate::{
     Error,
     entries::{cached_file::CachedFile, loader::ClosedCopy},
     freshness::origin_metadata::{OriginMetadata, Since},
-    namespace::routes::OriginTarget,
+    namespace::routes::{OriginTarget, Writes},
 };
 use forebay_cache::{CacheKey, CheckOutcome, Likeness, ValidityCheck, Verdict};
 use forebay_origin::OriginError;
 use forebay_telemetry::{CheckResult, DropReason};
-use forebay_types::{FileKind, FileStat};
+use forebay_types::{Access, FileKind, FileStat};
 use std::{future::Future, sync::Arc, time::Instant};
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -109,30 +109,44 @@ pub(crate) async fn admit(
 pub(crate) async fn stat_closed(
     metadata: &OriginMetadata,
     target: &OriginTarget,
-    copy: &ClosedCopy,
+    copy: ClosedCopy,
     began: Instant,
 ) -> Result<FileStat, Error> {
     let due = Due::new(target, copy.last_check);
     // The common case: the copy on disk answers without the origin.
     if !due.must_ask() {
-        return Ok(copy.stat);
+        return Ok(FileStat { access: access_at_origin(metadata, target).await, ..copy.stat });
     }
     let mut told = None;
     let question = async {
         let (stat, validator) = metadata.stat(target, Some(began)).await?;
-        told = Some(stat);
         // A directory under the name is a change, whatever its size.
         let is_same = stat.kind == FileKind::File && copy.remembered.compare(stat.size, &validator) == Likeness::Same;
+        told = Some(stat);
         Ok(if is_same { Found::Unchanged } else { Found::Changed })
     };
     let found = due.ask(metadata, question).await?;
     match (due.verdict(&found), found, told) {
-        (Verdict::Serve | Verdict::ServeStale, _, _) => Ok(copy.stat),
+        (Verdict::Serve | Verdict::ServeStale, _, told) => {
+            Ok(FileStat { access: told.and_then(|stat| stat.access), ..copy.stat })
+        }
         (Verdict::Replace, _, Some(told)) => Ok(told),
         (Verdict::Drop, Found::Gone(error), _) => Err(error.into()),
         (Verdict::Refuse, Found::Failed(error), _) => Err(due.too_stale(&error)),
         (Verdict::Ask | Verdict::Replace | Verdict::Drop | Verdict::Refuse, _, _) => Err(NO_VERDICT),
     }
+}
+
+/// The attributes of a file that concern writers, which no copy has, as its origin gives them. `None` if writers are not
+/// redirected there, or if it does not answer in time: a file in the cache has a stat all the same.
+pub(crate) async fn access_at_origin(metadata: &OriginMetadata, target: &OriginTarget) -> Option<Arc<Access>> {
+    if target.writes == Writes::Refuse || metadata.is_resting(&target.server) {
+        return None;
+    }
+    let asked = tokio::time::timeout(target.decisions.options.check_time_max, metadata.stat(target, None)).await;
+    let has_failed = asked.as_ref().map_or(true, |asked| asked.as_ref().is_err_and(Error::is_retryable));
+    metadata.note_answer(&target.server, has_failed);
+    asked.ok()?.ok()?.0.access
 }
 
 /// No answer leads here.

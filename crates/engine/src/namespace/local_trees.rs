@@ -137,6 +137,7 @@ fn stat_of(stat: &Stat) -> FileStat {
         executable: mode & 0o111 != 0,
         offline: false,
         cached: false,
+        access: None,
     }
 }
 
@@ -195,9 +196,10 @@ mod tests {
         }
         for (path, inside) in [("/", "inside"), ("/links", "in")] {
             let links = tree.list(&lfn(path), ListDetail::Stats).unwrap();
-            let files: Vec<_> = links.iter().filter(|entry| entry.stat.unwrap().kind != FileKind::Directory).collect();
+            let files: Vec<_> =
+                links.iter().filter(|entry| entry.stat.as_ref().unwrap().kind != FileKind::Directory).collect();
             assert_eq!(files.iter().map(|entry| entry.name.as_str()).collect::<Vec<_>>(), [inside]);
-            assert_eq!(files[0].stat.unwrap().size, 9);
+            assert_eq!(files[0].stat.as_ref().unwrap().size, 9);
         }
     }
 
@@ -207,7 +209,7 @@ mod tests {
         fs::write(directory.path().join("a b%ü"), b"x").unwrap();
         let entries = tree.list(&lfn("/"), ListDetail::Stats).unwrap();
         assert_eq!(entries.iter().map(|entry| entry.name.as_str()).collect::<Vec<_>>(), ["a b%ü", "sub"]);
-        assert_eq!(entries[1].stat.unwrap().kind, FileKind::Directory);
+        assert_eq!(entries[1].stat.as_ref().unwrap().kind, FileKind::Directory);
         assert!(tree.list(&lfn("/sub/file"), ListDetail::Names).is_err());
     }
 

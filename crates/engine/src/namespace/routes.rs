@@ -151,6 +151,11 @@ impl Routes {
         !self.forwarding.is_empty() || self.exports.iter().any(|route| route.tree.is_none())
     }
 
+    /// Whether writers of any export are redirected to its origin.
+    pub(crate) fn redirects_writers(&self) -> bool {
+        self.exports.iter().any(|route| route.tree.is_none() && route.export.writes == Writes::Redirect)
+    }
+
     /// Finds where `request` leads: to the origin it names, else to the export with the longest prefix.
     pub(crate) fn resolve(&self, request: &OpenRequest, delegation: &Delegation) -> Result<Target, Error> {
         // First: a path that names an origin is never below an export.

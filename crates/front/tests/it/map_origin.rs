@@ -49,7 +49,17 @@ impl Origin for MapOrigin {
         Box::pin(async {
             let size = self.find(path)?.len() as u64;
             let (kind, readable) = (FileKind::File, true);
-            Ok(FileStat { id: 1, kind, size, mtime: MTIME, readable, executable: false, offline: false, cached: false })
+            Ok(FileStat {
+                id: 1,
+                kind,
+                size,
+                mtime: MTIME,
+                readable,
+                executable: false,
+                offline: false,
+                cached: false,
+                access: None,
+            })
         })
     }
 

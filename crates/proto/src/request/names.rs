@@ -150,15 +150,17 @@ pub struct Query<'a> {
     pub kind: QueryKind,
     /// The open file it is about, for the kinds that take one.
     pub handle: FileHandle,
+    /// As sent: an empty one and one of a NUL alone have different answers.
     pub argument: &'a [u8],
 }
 
-layout!(Query<'a> { 0: kind, 4: handle; argument = text });
+layout!(Query<'a> { 0: kind, 4: handle; argument = raw });
 
 impl<'a> Query<'a> {
-    /// The names that a configuration query asks for: words of the first line, the rest is ignored by all servers.
+    /// The names that a configuration query asks for: words of the first line. The rest is ignored by all servers, as is all
+    /// after a NUL.
     pub fn config_names(&self) -> impl Iterator<Item = &'a [u8]> + use<'a> {
-        let line = self.argument.split(|&byte| byte == b'\n').next().unwrap_or_default();
+        let line = self.argument.split(|&byte| matches!(byte, b'\n' | 0)).next().unwrap_or_default();
         line.split(|&byte| byte == b' ').filter(|name| !name.is_empty())
     }
 }

@@ -150,7 +150,9 @@ impl DirlistDecoder {
             DecoderState::StatName => DecoderState::Stat(line),
             DecoderState::Stat(name) => {
                 if let Some(name) = usable_name(&name) {
-                    entries.push(entry_with_stat(name, &line)?);
+                    let mut entry = entry_with_stat(name, &line)?;
+                    share_access(entries.last(), &mut entry);
+                    entries.push(entry);
                 }
                 DecoderState::StatName
             }
@@ -161,6 +163,16 @@ impl DirlistDecoder {
 
 const fn is_line_end(byte: u8) -> bool {
     matches!(byte, b'\n' | 0)
+}
+
+/// Most entries of a directory have one owner and mode: they are kept once for all that follow each other.
+fn share_access(last: Option<&DirEntry>, entry: &mut DirEntry) {
+    let last = last.and_then(|last| last.stat.as_ref()).map(|stat| &stat.access);
+    if let (Some(last), Some(stat)) = (last, &mut entry.stat)
+        && stat.access == *last
+    {
+        stat.access.clone_from(last);
+    }
 }
 
 /// A name that can be asked for again: neither empty nor a directory itself, UTF-8, one component.

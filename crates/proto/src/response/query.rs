@@ -122,7 +122,7 @@ impl Location {
 }
 
 /// The reply to an open.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, Eq, PartialEq)]
 pub struct OpenReply {
     pub handle: FileHandle,
     pub stat: Option<FileStat>,
@@ -177,12 +177,14 @@ impl ReplyTo {
             FileKind::Other => 'o',
         };
         let FileStat { size, mtime, .. } = *stat;
+        let is_writable = stat.access.as_ref().is_some_and(|access| access.is_writable);
+        let (space, permission) = if is_writable { ('w', "a") } else { ('r', "lr") };
         self.frame(Status::OK, out, |out| {
             put_text(
                 out,
                 format_args!(
                     "oss.cgroup=public&oss.type={kind}&oss.used={size}&oss.mt={mtime}&oss.ct={mtime}&oss.at={mtime}\
-                     &oss.u=*&oss.g=*&oss.fs=r&ofs.ap=lr\0"
+                     &oss.u=*&oss.g=*&oss.fs={space}&ofs.ap={permission}\0"
                 ),
             );
         });

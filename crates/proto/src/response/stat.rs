@@ -4,17 +4,28 @@ use super::{ReplyTo, ResponseError};
 use crate::code::Status;
 use crate::flags::StatFlags;
 use crate::wire::{put_text, until_nul};
-use forebay_types::{FileKind, FileStat};
+use forebay_types::{Access, FileKind, FileStat};
+use std::sync::Arc;
+
+/// An owner or group that is not known.
+const UNKNOWN: &str = "*";
 
 /// Appends the stat text of a file in its long form, without a NUL: id, size, flags, three times, mode, owner, group.
-/// The cache knows no owner and only the time of the last change; blanks in their place would not parse.
+/// An owner that is not known is `*`, and all times are that of the last change; blanks in their place would not parse.
 pub fn encode_stat(stat: &FileStat, out: &mut Vec<u8>) {
     let FileStat { id, size, mtime, .. } = *stat;
     let flags = flags_of(stat).0;
-    let read = if stat.readable { 0o444 } else { 0 };
-    let execute = if stat.executable { 0o111 } else { 0 };
-    let mode = read | execute;
-    put_text(out, format_args!("{id} {size} {flags} {mtime} {mtime} {mtime} {mode:04o} * *"));
+    let (mode, owner, group) = match &stat.access {
+        Some(access) => (access.mode, access.owner.as_str(), access.group.as_str()),
+        None => (mode_of(StatFlags(flags)), UNKNOWN, UNKNOWN),
+    };
+    put_text(out, format_args!("{id} {size} {flags} {mtime} {mtime} {mtime} {mode:04o} {owner} {group}"));
+}
+
+/// The permission bits of a file of which only the flags are known.
+fn mode_of(flags: StatFlags) -> u32 {
+    let bits = [(StatFlags::READABLE, 0o444), (StatFlags::WRITABLE, 0o222), (StatFlags::EXECUTABLE, 0o111)];
+    bits.into_iter().filter(|(flag, _)| flags.contains(*flag)).map(|(_, bits)| bits).sum()
 }
 
 fn flags_of(stat: &FileStat) -> StatFlags {
@@ -27,6 +38,7 @@ fn flags_of(stat: &FileStat) -> StatFlags {
         (stat.executable, StatFlags::EXECUTABLE),
         (stat.offline, StatFlags::OFFLINE),
         (stat.readable, StatFlags::READABLE),
+        (stat.access.as_ref().is_some_and(|access| access.is_writable), StatFlags::WRITABLE),
         (stat.cached, StatFlags::CACHED),
     ]
     .into_iter()
@@ -57,6 +69,12 @@ fn parse_fields(text: &[u8]) -> Option<FileStat> {
     } else {
         FileKind::File
     };
+    // Old servers end the text here, and caches know no owner: only the flags describe the access then.
+    let mode = fields.nth(2).and_then(|mode| u32::from_str_radix(mode, 8).ok()).unwrap_or_else(|| mode_of(flags));
+    let (owner, group) = (fields.next().unwrap_or(UNKNOWN), fields.next().unwrap_or(UNKNOWN));
+    let is_writable = flags.contains(StatFlags::WRITABLE);
+    let access = (is_writable || owner != UNKNOWN)
+        .then(|| Arc::new(Access { is_writable, mode, owner: owner.to_owned(), group: group.to_owned() }));
     Some(FileStat {
         id,
         kind,
@@ -66,6 +84,7 @@ fn parse_fields(text: &[u8]) -> Option<FileStat> {
         executable: flags.contains(StatFlags::EXECUTABLE),
         offline: flags.contains(StatFlags::OFFLINE),
         cached: flags.contains(StatFlags::CACHED),
+        access,
     })
 }
 

@@ -18,6 +18,7 @@ fn stat(size: u64) -> FileStat {
         executable: false,
         offline: false,
         cached: true,
+        access: None,
     }
 }
 
@@ -73,8 +74,8 @@ fn captured_listing_with_stats() {
     let body = b".\n0 0 0 0\nsmall.bin\n42934803783286272 5000 48 1795287170 1795287198 1795287170 0644 a b\n\
                  sub\n42934803783286273 4096 51 1795287170 1795287198 1795287170 0755 a b\0";
     let entries = decode(&[body]).unwrap();
-    assert_eq!(entries[0].stat.unwrap().size, 5000);
-    assert_eq!(entries[1].stat.unwrap().kind, FileKind::Directory);
+    assert_eq!(entries[0].stat.as_ref().unwrap().size, 5000);
+    assert_eq!(entries[1].stat.as_ref().unwrap().kind, FileKind::Directory);
 }
 
 #[test]

@@ -23,6 +23,7 @@ const STAT: FileStat = FileStat {
     executable: false,
     offline: false,
     cached: true,
+    access: None,
 };
 
 fn body(build: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {

@@ -16,9 +16,10 @@ use forebay_proto::{
     Abilities, DirlistOptions, ErrorCode, FileHandle, LocateOptions, OpenOptions, Params, ProtocolRequestFlags,
     QueryKind, ReplyTo, Request, RequestCode, RequestHeader, Response, SessionId, StreamId,
 };
-use forebay_types::{ByteRange, DirEntry, Endpoint, FileKind, FileStat};
+use forebay_types::{Access, ByteRange, DirEntry, Endpoint, FileKind, FileStat};
 use proptest::collection::vec;
 use proptest::prelude::*;
+use std::sync::Arc;
 
 /// Encodes `request`, decodes it, and expects it back.
 fn round_trip(stream_id: StreamId, request: Request<'_>) -> Result<(), TestCaseError> {
@@ -163,7 +164,7 @@ proptest! {
         let mut out = Vec::new();
         let reply_to = ReplyTo { stream_id: StreamId([1, 2]), is_deferred: deferred };
         reply_to.stat(&stat, &mut out);
-        prop_assert_eq!(parse_stat(&out[reply_to.header_len()..]), Ok(stat));
+        prop_assert_eq!(parse_stat(&out[reply_to.header_len()..]), Ok(stat.clone()));
         out.clear();
         reply_to.open(FileHandle(handle), OpenOptions(0x450), &stat, &mut out);
         let expected = OpenReply { handle: FileHandle(handle), stat: Some(stat) };
@@ -279,8 +280,10 @@ proptest! {
 fn file_stat() -> impl Strategy<Value = FileStat> {
     let kind = prop_oneof![Just(FileKind::File), Just(FileKind::Directory), Just(FileKind::Other)];
     let bits = any::<[bool; 4]>();
-    (any::<u64>(), kind, any::<u64>(), any::<i64>(), bits).prop_map(
-        |(id, kind, size, mtime, [readable, executable, offline, cached])| FileStat {
+    let access = (any::<bool>(), 0u32..0o10000, "[a-z]{1,40}", "[a-z*]{1,9}")
+        .prop_map(|(is_writable, mode, owner, group)| Arc::new(Access { is_writable, mode, owner, group }));
+    (any::<u64>(), kind, any::<u64>(), any::<i64>(), bits, access).prop_map(
+        |(id, kind, size, mtime, [readable, executable, offline, cached], access)| FileStat {
             id,
             kind,
             size,
@@ -289,6 +292,7 @@ fn file_stat() -> impl Strategy<Value = FileStat> {
             executable,
             offline,
             cached,
+            access: Some(access),
         },
     )
 }

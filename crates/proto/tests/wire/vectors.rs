@@ -8,7 +8,8 @@ use forebay_proto::{
     Abilities, ErrorCode, FileHandle, OpenOptions, ProtocolRequestFlags, ReplyTo, Request, RequestCode, RequestHeader,
     Response, ResponseHeader, ServerFlags, SessionId, Status, StreamId,
 };
-use forebay_types::{FileKind, FileStat};
+use forebay_types::{Access, FileKind, FileStat};
+use std::sync::Arc;
 
 const FIRST: StreamId = StreamId([1, 0]);
 
@@ -70,16 +71,20 @@ fn open_request() {
     assert!(!open.options.is_write());
 }
 
-const BIG_STAT: FileStat = FileStat {
-    id: 42_934_799_488_318_976,
-    kind: FileKind::File,
-    size: 20_000_000,
-    mtime: 1_795_287_170,
-    readable: true,
-    executable: false,
-    offline: false,
-    cached: false,
-};
+fn big_stat() -> FileStat {
+    let (owner, group) = ("xrootd".to_owned(), "xrootd".to_owned());
+    FileStat {
+        id: 42_934_799_488_318_976,
+        kind: FileKind::File,
+        size: 20_000_000,
+        mtime: 1_795_287_170,
+        readable: true,
+        executable: false,
+        offline: false,
+        cached: false,
+        access: Some(Arc::new(Access { is_writable: true, mode: 0o644, owner, group })),
+    }
+}
 
 #[test]
 fn open_reply() {
@@ -87,7 +92,7 @@ fn open_reply() {
     bytes.extend_from_slice(b"42934799488318976 20000000 48 1795287170 1795287198 1795287170 0644 xrootd xrootd\0");
     let (header, body) = response(&bytes);
     assert_eq!((header.stream_id, header.status), (FIRST, Status::OK));
-    assert_eq!(OpenReply::parse(&body), Ok(OpenReply { handle: FileHandle([0; 4]), stat: Some(BIG_STAT) }));
+    assert_eq!(OpenReply::parse(&body), Ok(OpenReply { handle: FileHandle([0; 4]), stat: Some(big_stat()) }));
     // A missing NUL is tolerated.
     assert_eq!(OpenReply::parse(&body[..body.len() - 1]), OpenReply::parse(&body));
 }

@@ -51,7 +51,11 @@ pub(crate) async fn serve_connection(
     let policy = state.options.tls.as_ref().map_or(TlsPolicy::None, |tls| tls.policy);
     let signing_level = state.front.gate.options().signing.to_wire();
     let offers_pages = state.front.direct.offers_pages(peer.ip());
-    let flags = if offers_pages { role.flags } else { role.flags.without(ServerFlags::SUPPORTS_PAGES) };
+    let mut flags = if offers_pages { role.flags } else { role.flags.without(ServerFlags::SUPPORTS_PAGES) };
+    if matches!(&state.front.backend, Backend::Cache(engine) if engine.redirects_writers()) {
+        // The origin does it: opens for writing are redirected there.
+        flags = flags.with(ServerFlags::SUPPORTS_POSC);
+    }
     let connection = Connection {
         input: Input::default(),
         session: ServerSession::new(ServerOptions { flags, tls: policy, signing_level, ..role }),

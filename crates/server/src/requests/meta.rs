@@ -5,7 +5,7 @@ use crate::{
     requests::{context::ConnectionContext, names::Permitted},
 };
 use forebay_auth::Right;
-use forebay_engine::{Engine, ListDetail, OpenRequest, Space};
+use forebay_engine::{Engine, ListDetail, OpenRequest, Space, WritePolicy};
 use forebay_front::Backend;
 use forebay_proto::{
     LocateOptions, ReplyTo, StreamId,
@@ -109,16 +109,14 @@ impl ConnectionContext {
     /// Names this server as the place of a file that exists. `*` and `*/path` ask for servers that could have it, so they are
     /// answered without a look.
     pub(crate) fn locate(&mut self, stream_id: StreamId, locate: &Locate<'_>) {
-        let location = Location {
-            kind: LocationKind::Server,
-            is_writable: false,
-            endpoint: self.own_endpoint(locate.options.contains(LocateOptions::PREFER_NAMES)),
-        };
+        let endpoint = self.own_endpoint(locate.options.contains(LocateOptions::PREFER_NAMES));
+        let location = move |is_writable| [Location { kind: LocationKind::Server, is_writable, endpoint }];
         // Clients send the terminating NUL of C strings with some paths.
         let any = locate.path.strip_prefix(b"*").map(|path| path.strip_suffix(b"\0").unwrap_or(path));
         let path = match (any, &self.state.front.backend) {
-            (Some(b""), Backend::Cache(_)) => {
-                return self.reply(stream_id, |reply, out| reply.locate(&[location], out));
+            (Some(b""), Backend::Cache(engine)) => {
+                let is_writable = engine.redirects_writers();
+                return self.reply(stream_id, |reply, out| reply.locate(&location(is_writable), out));
             }
             (Some(b""), Backend::Manager(_)) => b"/",
             (any, _) => any.unwrap_or(locate.path),
@@ -126,11 +124,17 @@ impl ConnectionContext {
         let Some((engine, Permitted { request, caller })) = self.at_cache(stream_id, path, Right::Stat) else { return };
         if any.is_some() {
             let exported = engine.write_policy(&request).map_err(Failure::from);
-            return self.conclude(stream_id, exported, |reply, _, out| reply.locate(&[location], out));
+            let send = |reply: ReplyTo, policy, out: &mut Vec<u8>| {
+                reply.locate(&location(matches!(policy, WritePolicy::Redirect(_))), out);
+            };
+            return self.conclude(stream_id, exported, send);
         }
         self.start_answer(stream_id, |mut answer| async move {
             let stat = answer.wait_for(engine.stat(&request, &caller)).await;
-            answer.conclude(stat, |reply, _, out| reply.locate(&[location], out)).await;
+            let send = |reply: ReplyTo, stat: FileStat, out: &mut Vec<u8>| {
+                reply.locate(&location(stat.access.is_some_and(|access| access.is_writable)), out);
+            };
+            answer.conclude(stat, send).await;
         });
     }
 

@@ -25,7 +25,17 @@ const CONFIG_LEN_MAX: usize = 4096;
 
 impl ConnectionContext {
     pub(crate) fn query(&mut self, stream_id: StreamId, query: &Query<'_>) {
+        if query.argument.is_empty() {
+            // As in the reference server: a query without an argument is one about an open file.
+            let missing = || Failure::client(ErrorCode::ARG_MISSING, "the query has no argument");
+            let failure = self.handle(query.handle).map_or_else(|failure| failure, |_| missing());
+            return self.fail(stream_id, &failure);
+        }
         match query.kind {
+            QueryKind::CONFIG if query.config_names().next().is_none() => {
+                let text = "the query for configuration names no setting";
+                self.fail(stream_id, &Failure::client(ErrorCode::ARG_MISSING, text));
+            }
             QueryKind::CONFIG => {
                 let values = self.config_values(query);
                 self.reply(stream_id, |reply, out| reply.config(values.iter().map(String::as_str), out));

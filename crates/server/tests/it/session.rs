@@ -52,8 +52,9 @@ fn a_cache_calls_itself_one_and_a_file_server_does_not() {
         let cache = Site::of_origin(1, Options::default()).await;
         let files = Site::of_files().await;
         let pages = ServerFlags::IS_SERVER.with(ServerFlags::SUPPORTS_PAGES);
+        // Persistence on close is that of the origin, to which this cache redirects writers.
         let proxy = ServerFlags::ATTR_PROXY.with(ServerFlags::ATTR_CACHE);
-        for (site, flags) in [(&cache, pages.with(proxy)), (&files, pages)] {
+        for (site, flags) in [(&cache, pages.with(proxy).with(ServerFlags::SUPPORTS_POSC)), (&files, pages)] {
             let mut peer = site.login().await;
             let reply = peer.call(Request::Protocol(protocol(Expect::NONE))).await.unwrap();
             assert_eq!(ProtocolReply::parse(&reply).unwrap().flags, flags);

@@ -72,6 +72,7 @@ impl Context<'_> {
             executable: false,
             offline: false,
             cached: false,
+            access: None,
         }
     }
 
