@@ -27,6 +27,14 @@ struct Answer {
     }
 };
 
+/// The object in an answer; null when there is none, or another one.
+template <typename Type>
+Type* contentOf(XrdCl::AnyObject& response) {
+    Type* content = nullptr;
+    response.Get(content);
+    return content;
+}
+
 /// A handler that calls a function once and ends. It lets no exception out: a request without an answer would be waited
 /// for for ever.
 class Then final : public XrdCl::ResponseHandler {
@@ -40,6 +48,9 @@ class Then final : public XrdCl::ResponseHandler {
         answer.status.reset(status);
         answer.response.reset(response);
         answer.hosts.reset(hosts);
+        if (!answer.status) {
+            answer.status = std::make_unique<Status>(XrdCl::stError, XrdCl::errInvalidResponse, 0, "no status");
+        }
         const Function function = std::move(function_);
         delete this;
         function(std::move(answer));

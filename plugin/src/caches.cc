@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdlib>
 #include <memory>
@@ -68,6 +69,11 @@ void Caches::whenKnown(size_t cache, Then then) {
     }
 }
 
+Directories Caches::directories(size_t cache) {
+    const std::lock_guard lock(mutex_);
+    return states_[cache].directories;
+}
+
 void Caches::answered(size_t cache) {
     const std::lock_guard lock(mutex_);
     State& state = states_[cache];
@@ -90,7 +96,8 @@ void Caches::scout(size_t cache) {
     try {
         std::string fault = findFault(options().caches[cache], options().connect_timeout);
         std::string token;
-        if (fault.empty() && !learnToken(cache, token)) {
+        Directories directories;
+        if (fault.empty() && !learnToken(cache, token, directories)) {
             fault = "it greets and answers nothing";
         }
         if (fault.empty()) {
@@ -100,6 +107,7 @@ void Caches::scout(size_t cache) {
             state.has_answered = true;
             state.is_token_known = true;
             state.token = token;
+            state.directories = std::move(directories);
         } else {
             failed(cache, fault);
         }
@@ -109,11 +117,12 @@ void Caches::scout(size_t cache) {
     tell(cache);
 }
 
-/// Queries the path of the cache's probe file, and reads it. False when the cache does not answer.
-bool Caches::learnToken(size_t cache, std::string& token) {
+/// Queries the path of the cache's probe file, reads it, and learns the directories of the store that it proves. False
+/// when the cache does not answer.
+bool Caches::learnToken(size_t cache, std::string& token, Directories& directories) {
     XrdCl::FileSystem server(XrdCl::URL(options().caches[cache].server()), false);
     XrdCl::Buffer question;
-    question.FromString("forebay.probe");
+    question.FromString("forebay.probe forebay.directories");
     XrdCl::Buffer* received = nullptr;
     const auto limit = static_cast<Timeout>(options().open_timeout.count());
     const Status status = server.Query(XrdCl::QueryCode::Config, question, received, limit);
@@ -121,10 +130,18 @@ bool Caches::learnToken(size_t cache, std::string& token) {
     if (!status.IsOK() || !answer || answer->GetSize() == 0) {
         return !isFailureOfConnection(status);
     }
-    std::string path(answer->GetBuffer(), answer->GetSize());
-    path = path.substr(0, path.find_first_of(std::string_view("\n\0", 2)));
-    if (path.front() == '/') {
-        token = probes_[cache].token(path, options().connect_timeout);
+    constexpr std::string_view kEnds("\n\0", 2);
+    const std::string text(answer->GetBuffer(), answer->GetSize());
+    const std::string path = text.substr(0, text.find_first_of(kEnds));
+    if (path.empty() || path.front() != '/') {
+        return true;
+    }
+    token = probes_[cache].token(path, options().connect_timeout);
+    if (token != kNoToken) {
+        const std::string rest = text.substr(std::min(text.size(), path.size() + 1));
+        directories = parseDirectories(rest.substr(0, rest.find_first_of(kEnds)));
+        // The directory of the probe file, which caches before 0.1 announce alone.
+        directories.push_back(path.substr(0, path.rfind('/')));
     }
     return true;
 }

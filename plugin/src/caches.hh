@@ -11,6 +11,7 @@
 #include "api.hh"
 #include "backoff.hh"
 #include "options.hh"
+#include "local_files.hh"
 #include "probe.hh"
 
 namespace forebay {
@@ -33,6 +34,9 @@ class Caches {
     /// Calls `then` as soon as it is known whether a cache can be asked, on this thread or on another.
     void whenKnown(size_t cache, Then then);
 
+    /// The directories below which a cache may send us to files, where they have been learned.
+    Directories directories(size_t cache);
+
     /// The cache has answered a request.
     void answered(size_t cache);
 
@@ -47,13 +51,14 @@ class Caches {
         bool is_token_known = false;
         bool is_being_scouted = false;
         std::string token;
+        Directories directories;
         std::vector<Then> waiting;
     };
 
     explicit Caches(size_t count) : states_(count), probes_(count), process_(getpid()) {}
 
     void scout(size_t cache);
-    bool learnToken(size_t cache, std::string& token);
+    bool learnToken(size_t cache, std::string& token, Directories& directories);
     void tell(size_t cache);
 
     std::mutex mutex_;

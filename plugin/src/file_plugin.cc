@@ -1,5 +1,7 @@
 #include "file_plugin.hh"
 
+#include <algorithm>
+
 #include "boundary.hh"
 
 namespace forebay {
@@ -7,12 +9,30 @@ namespace forebay {
 using XrdCl::Buffer;
 using XrdCl::File;
 
-Status FilePlugin::read(Request::Send send, Handler* handler, Timeout timeout) {
-    return guarded([&] { return file_->submit({std::move(send), handler, timeout, true}); });
+namespace {
+
+/// Whether an answer has the bytes of a read, up to the end of the file.
+template <typename Info>
+Request::IsWhole hasBytes(uint64_t offset, uint32_t size) {
+    return [=](XrdCl::AnyObject& response, uint64_t file_size) {
+        const auto* info = contentOf<Info>(response);
+        const uint64_t wanted = std::min<uint64_t>(size, file_size - std::min(offset, file_size));
+        return info != nullptr && info->GetLength() >= wanted;
+    };
+}
+
+}  // namespace
+
+Status FilePlugin::read(Request::Send send, Request::IsWhole is_whole, Handler* handler, Timeout timeout) {
+    return guarded([&] { return file_->submit({std::move(send), handler, timeout, true, std::move(is_whole), true}); });
+}
+
+Status FilePlugin::ask(Request::Send send, Request::IsWhole is_whole, Handler* handler, Timeout timeout) {
+    return guarded([&] { return file_->submit({std::move(send), handler, timeout, true, std::move(is_whole)}); });
 }
 
 Status FilePlugin::change(Request::Send send, Handler* handler, Timeout timeout) {
-    return guarded([&] { return file_->submit({std::move(send), handler, timeout, false}); });
+    return guarded([&] { return file_->submit({std::move(send), handler, timeout, false, nullptr}); });
 }
 
 Status FilePlugin::Open(const std::string& url, XrdCl::OpenFlags::Flags flags, XrdCl::Access::Mode mode,
@@ -25,23 +45,32 @@ Status FilePlugin::Close(Handler* handler, Timeout timeout) {
 }
 
 Status FilePlugin::Stat(bool force, Handler* handler, Timeout timeout) {
-    return read([=](File& file, Handler* then, Timeout limit) { return file.Stat(force, then, limit); }, handler,
-                timeout);
+    return ask([=](File& file, Handler* then, Timeout limit) { return file.Stat(force, then, limit); },
+               [](XrdCl::AnyObject& response, uint64_t) { return contentOf<XrdCl::StatInfo>(response) != nullptr; },
+               handler, timeout);
 }
 
 Status FilePlugin::Read(uint64_t offset, uint32_t size, void* buffer, Handler* handler, Timeout timeout) {
     return read([=](File& file, Handler* then, Timeout limit) { return file.Read(offset, size, buffer, then, limit); },
-                handler, timeout);
+                hasBytes<XrdCl::ChunkInfo>(offset, size), handler, timeout);
 }
 
 Status FilePlugin::PgRead(uint64_t offset, uint32_t size, void* buffer, Handler* handler, Timeout timeout) {
     return read(
         [=](File& file, Handler* then, Timeout limit) { return file.PgRead(offset, size, buffer, then, limit); },
-        handler, timeout);
+        hasBytes<XrdCl::PageInfo>(offset, size), handler, timeout);
 }
 
 Status FilePlugin::VectorRead(const XrdCl::ChunkList& chunks, void* buffer, Handler* handler, Timeout timeout) {
+    uint64_t wanted = 0;
+    for (const XrdCl::ChunkInfo& chunk : chunks) {
+        wanted += chunk.length;
+    }
     return read([=](File& file, Handler* then, Timeout limit) { return file.VectorRead(chunks, buffer, then, limit); },
+                [wanted](XrdCl::AnyObject& response, uint64_t) {
+                    const auto* info = contentOf<XrdCl::VectorReadInfo>(response);
+                    return info != nullptr && info->GetSize() >= wanted;
+                },
                 handler, timeout);
 }
 
@@ -119,7 +148,8 @@ Status FilePlugin::Fcntl(XrdCl::QueryCode::Code code, const Buffer& argument, Ha
 #endif
 
 Status FilePlugin::Visa(Handler* handler, Timeout timeout) {
-    return read([](File& file, Handler* then, Timeout limit) { return file.Visa(then, limit); }, handler, timeout);
+    return ask([](File& file, Handler* then, Timeout limit) { return file.Visa(then, limit); }, nullptr, handler,
+               timeout);
 }
 
 bool FilePlugin::IsOpen() const {

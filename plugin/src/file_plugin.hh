@@ -44,7 +44,8 @@ class FilePlugin final : public XrdCl::FilePlugIn {
     bool GetProperty(const std::string& name, std::string& value) const override;
 
   private:
-    Status read(Request::Send send, Handler* handler, Timeout timeout);
+    Status read(Request::Send send, Request::IsWhole is_whole, Handler* handler, Timeout timeout);
+    Status ask(Request::Send send, Request::IsWhole is_whole, Handler* handler, Timeout timeout);
     Status change(Request::Send send, Handler* handler, Timeout timeout);
 
     std::shared_ptr<OpenFile> file_;

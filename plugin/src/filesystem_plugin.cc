@@ -9,11 +9,10 @@ using XrdCl::FileSystem;
 namespace {
 
 /// Puts the names that the application knows into a listing that a cache has made.
-void nameOrigin(const std::string& path, const std::string& address, XrdCl::AnyObject& response) {
-    XrdCl::DirectoryList* list = nullptr;
-    response.Get(list);
+bool nameOrigin(const std::string& path, const std::string& address, XrdCl::AnyObject& response) {
+    auto* list = contentOf<XrdCl::DirectoryList>(response);
     if (list == nullptr) {
-        return;
+        return false;
     }
     list->SetParentName(path);
     for (auto entry = list->Begin(); entry != list->End(); ++entry) {
@@ -21,6 +20,16 @@ void nameOrigin(const std::string& path, const std::string& address, XrdCl::AnyO
         *entry = new XrdCl::DirectoryList::ListEntry(address, theirs->GetName(), theirs->GetStatInfo());
         theirs->SetStatInfo(nullptr);
     }
+    return true;
+}
+
+bool isStat(XrdCl::AnyObject& response) {
+    return contentOf<XrdCl::StatInfo>(response) != nullptr;
+}
+
+bool isText(XrdCl::AnyObject& response) {
+    const auto* text = contentOf<XrdCl::Buffer>(response);
+    return text != nullptr && text->GetSize() != 0 && *text->GetBuffer() != '\0';
 }
 
 }  // namespace
@@ -44,16 +53,16 @@ std::string FileSystemPlugin::address() const {
 /// A cache names itself. The application must continue with the origin's name, which leads back to the plug-in.
 PathQuestion::Translate FileSystemPlugin::originInLocations() const {
     return [address = address()](XrdCl::AnyObject& response) {
-        XrdCl::LocationInfo* info = nullptr;
-        response.Get(info);
+        auto* info = contentOf<XrdCl::LocationInfo>(response);
         if (info == nullptr || info->GetSize() == 0) {
-            return;
+            return false;
         }
         auto* ours = new XrdCl::LocationInfo;
         ours->Add({address, info->Begin()->GetType(), XrdCl::LocationInfo::Read});
         response.Set(static_cast<XrdCl::LocationInfo*>(nullptr));
         delete info;
         response.Set(ours);
+        return true;
     };
 }
 
@@ -83,7 +92,7 @@ Status FileSystemPlugin::Stat(const std::string& path, Handler* handler, Timeout
         [](FileSystem& server, const std::string& there, Handler* then, Timeout limit) {
             return server.Stat(there, then, limit);
         },
-        nullptr, handler, timeout);
+        isStat, handler, timeout);
 }
 
 Status FileSystemPlugin::DirList(const std::string& path, XrdCl::DirListFlags::Flags flags, Handler* handler,
@@ -99,7 +108,7 @@ Status FileSystemPlugin::DirList(const std::string& path, XrdCl::DirListFlags::F
         [flags](FileSystem& server, const std::string& there, Handler* then, Timeout limit) {
             return server.DirList(there, flags, then, limit);
         },
-        [path, address = address()](XrdCl::AnyObject& response) { nameOrigin(path, address, response); }, handler,
+        [path, address = address()](XrdCl::AnyObject& response) { return nameOrigin(path, address, response); }, handler,
         timeout);
 }
 
@@ -115,7 +124,7 @@ Status FileSystemPlugin::Query(XrdCl::QueryCode::Code code, const XrdCl::Buffer&
             question.FromString(there);
             return server.Query(code, question, then, limit);
         },
-        nullptr, handler, timeout);
+        isText, handler, timeout);
 }
 
 Status FileSystemPlugin::Mv(const std::string& from, const std::string& to, Handler* handler, Timeout timeout) {

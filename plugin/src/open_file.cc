@@ -1,6 +1,5 @@
 #include "open_file.hh"
 
-#include <fcntl.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -20,22 +19,6 @@ const std::string kDataServer = "DataServer";
 const std::string kLastUrl = "LastURL";
 
 constexpr int kRedirectsMax = 16;
-
-/// Whether a file to which a cache has sent us can be read here.
-bool isReadable(const std::string& url) {
-    constexpr std::string_view kPrefix = "file://localhost/";
-    if (url.compare(0, kPrefix.size(), kPrefix) != 0) {
-        return false;
-    }
-    const size_t begin = kPrefix.size() - 1;
-    const std::string path = url.substr(begin, url.find('?') - begin);
-    const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (descriptor < 0) {
-        return false;
-    }
-    ::close(descriptor);
-    return true;
-}
 
 /// A file released by its last holder, which may be a thread of the library and must not wait.
 void dispose(XrdCl::File* file) {
@@ -208,8 +191,12 @@ void OpenFile::redirectedAt(Place place, Answer answer) {
     ++place.redirects;
     Caches::here().answered(place.cache);
     const auto there = Url::parse(place.url);
-    const bool may_follow =
-        place.isFile() ? place.may_leave && isReadable(place.url) : there && place.redirects <= kRedirectsMax;
+    bool may_follow = there && place.redirects <= kRedirectsMax && url_->mayBeSentTo(*there);
+    if (place.isFile()) {
+        const std::string file = place.may_leave ? localFile(place.url, Caches::here().directories(place.cache)) : "";
+        may_follow = !file.empty();
+        place.url = may_follow ? file : place.url;
+    }
     if (there && there->address() == url_->address()) {
         const std::lock_guard lock(mutex_);
         places_.dropCaches();  // as caches do that only fill: the origin remains

@@ -18,11 +18,14 @@ namespace forebay {
 /// One request of the application, kept until it is answered.
 struct Request {
     using Send = std::function<Status(XrdCl::File&, XrdCl::ResponseHandler*, Timeout)>;
+    using IsWhole = std::function<bool(XrdCl::AnyObject&, uint64_t file_size)>;
 
     Send send;
     XrdCl::ResponseHandler* application = nullptr;
     Timeout timeout = 0;
     bool is_read = true;  ///< changes nothing, so it can be sent again elsewhere
+    IsWhole is_whole;      ///< whether an answer of a cache has what it should; not asked of others
+    bool is_of_bytes = false;
 };
 
 /// Opens a file at the first place that has it, and continues at another place if that one fails during the reads.
@@ -86,6 +89,7 @@ class OpenFile : public std::enable_shared_from_this<OpenFile> {
     void giveUp(Answer last);
 
     std::optional<Status> dispatch(const File& file, const Place& place, Request request);
+    std::optional<Status> faultOf(const File& file, const Place& place, const Request& request, const Answer& answer);
     void failedAt(const File& file, Request request, Answer answer);
     void forgetParent();
     void sendAgain(std::vector<Waiting> waiting);

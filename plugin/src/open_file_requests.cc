@@ -9,6 +9,8 @@
 namespace forebay {
 namespace {
 
+const std::string kLastUrl = "LastURL";
+
 /// Whether another place could do better.
 bool mayDoBetterElsewhere(const Status& status, const Request& request) {
     if (!request.is_read || status.code == XrdCl::errInvalidArgs || status.code == XrdCl::errInvalidOp) {
@@ -56,7 +58,10 @@ std::optional<Status> OpenFile::dispatch(const File& file, const Place& place, R
         const Status status = request.send(*file, request.application, request.timeout);
         return status.IsOK() ? std::nullopt : std::optional(status);
     }
-    auto* then = new Then([self = shared_from_this(), file, request](Answer answer) {
+    auto* then = new Then([self = shared_from_this(), file, place, request](Answer answer) {
+        if (const auto fault = self->faultOf(file, place, request, answer)) {
+            answer = Answer(*fault);
+        }
         if (answer.isOk() || !mayDoBetterElsewhere(*answer.status, request)) {
             answer.give(request.application);
         } else {
@@ -75,6 +80,30 @@ std::optional<Status> OpenFile::dispatch(const File& file, const Place& place, R
     return std::nullopt;
 }
 
+/// Why an answer of a cache that says it is good is not.
+std::optional<Status> OpenFile::faultOf(const File& file, const Place& place, const Request& request,
+                                        const Answer& answer) {
+    if (!answer.isOk() || !request.is_read) {
+        return std::nullopt;
+    }
+    uint64_t size = 0;
+    {
+        const std::lock_guard lock(mutex_);
+        size = identity_ ? identity_->size : 0;
+    }
+    if (!answer.response || (request.is_whole && !request.is_whole(*answer.response, size))) {
+        return Status(XrdCl::stError, XrdCl::errInvalidResponse, 0, "the answer is empty or too short");
+    }
+    // Not under our lock: the library holds its own one when it answers a stat.
+    std::string last;
+    const bool may_be_elsewhere = request.is_of_bytes && !place.isFile();
+    if (may_be_elsewhere && file->GetProperty(kLastUrl, last) && last.compare(0, 5, "file:") == 0) {
+        // The library has followed a redirect during the reads, and does not say to which file: we open it ourselves.
+        return Status(XrdCl::stError, XrdCl::errRedirect);
+    }
+    return std::nullopt;
+}
+
 /// A read failed at a cache: it waits for the move to another place, which it starts unless one is under way or done.
 void OpenFile::failedAt(const File& file, Request request, Answer answer) {
     const Status why = *answer.status;
@@ -90,7 +119,9 @@ void OpenFile::failedAt(const File& file, Request request, Answer answer) {
             waiting_.push_back({std::move(request), why});
             --moves_left_;
             phase_ = Phase::Moving;
-            places_ = why.code == XrdCl::errLocalError ? Places::servedBy(place_.cache) : Places::origin();
+            places_ = why.code == XrdCl::errLocalError ? Places::servedBy(place_.cache)
+                      : why.code == XrdCl::errRedirect ? Places::leftBy(place_.cache)
+                                                       : Places::origin();
             deadline_.reset();
             left = place_;
         } else if (phase_ != Phase::Open || is_here) {

@@ -14,7 +14,10 @@ Status PathQuestion::start(const std::string& mark, const std::string& path, Xrd
     application_ = application;
     timeout_ = timeout;
     Url file = origin_;
-    file.path = path.substr(0, path.find('?'));
+    const size_t question = path.find('?');
+    file.path = path.substr(0, question);
+    file.query = question == std::string::npos ? "" : path.substr(question + 1);
+    is_secret_ = !file.mayBeSentTo(Url());
     const bool is_covered =
         !file.path.empty() && file.path.front() == '/' && !options().exclusions.coverPath(file.path);
     if (!is_covered) {
@@ -49,6 +52,9 @@ void PathQuestion::tryNext() {
 
 void PathQuestion::askCache(size_t cache) {
     const auto server = std::make_shared<XrdCl::FileSystem>(XrdCl::URL(options().caches[cache].server()), false);
+    if (is_secret_) {
+        server->SetProperty("FollowRedirects", "false");  // which may lead to a server without encryption
+    }
     const auto ours = static_cast<Timeout>(options().open_timeout.count());
     const Timeout limit = timeout_ == 0 ? ours : std::max<Timeout>(1, std::min<Timeout>(ours, timeout_ / 2));
     auto* then = new Then(
@@ -61,11 +67,11 @@ void PathQuestion::askCache(size_t cache) {
 }
 
 void PathQuestion::answeredBy(size_t cache, Answer answer) {
+    if (answer.isOk() && !(answer.response && translate_(*answer.response))) {
+        answer = Answer(Status(XrdCl::stError, XrdCl::errInvalidResponse, 0, "the answer is empty"));
+    }
     if (answer.isOk()) {
         Caches::here().answered(cache);
-        if (answer.response && translate_) {
-            translate_(*answer.response);
-        }
         answer.give(application_);
         return;
     }

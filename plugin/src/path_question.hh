@@ -18,8 +18,9 @@ class PathQuestion : public std::enable_shared_from_this<PathQuestion> {
     /// Asks a server about a path.
     using Ask = std::function<Status(XrdCl::FileSystem&, const std::string&, XrdCl::ResponseHandler*, Timeout)>;
 
-    /// Turns a cache's answer about a forwarded path into the origin's answer about its path.
-    using Translate = std::function<void(XrdCl::AnyObject&)>;
+    /// Turns a cache's answer about a forwarded path into the origin's answer about its path. False for an empty
+    /// answer.
+    using Translate = std::function<bool(XrdCl::AnyObject&)>;
 
     PathQuestion(Url origin, Server server, Ask ask, Translate translate)
         : origin_(std::move(origin)),
@@ -41,6 +42,7 @@ class PathQuestion : public std::enable_shared_from_this<PathQuestion> {
     Ask ask_;
     Translate translate_;
     Places places_ = Places::origin();
+    bool is_secret_ = false;  ///< whether the path has parameters that must not be sent in clear
     std::string mark_;
     std::string path_;
     XrdCl::ResponseHandler* application_ = nullptr;

@@ -13,6 +13,9 @@ constexpr size_t kCachesTried = 2;
 
 Places Places::of(const Options& options, const Url& file) {
     auto order = rendezvousOrder(options.cache_names, file.address() + "/" + file.path);
+    order.erase(std::remove_if(order.begin(), order.end(),
+                               [&](size_t cache) { return !file.mayBeSentTo(options.caches[cache]); }),
+                order.end());
     order.resize(std::min(order.size(), kCachesTried));
     Places places;
     for (auto cache = order.rbegin(); cache != order.rend(); ++cache) {
@@ -24,6 +27,12 @@ Places Places::of(const Options& options, const Url& file) {
 Places Places::servedBy(size_t cache) {
     Places places;
     places.tryServed(cache);
+    return places;
+}
+
+Places Places::leftBy(size_t cache) {
+    Places places;
+    places.left_.push_front({Place::Kind::Cache, cache, true, "", "", 0});
     return places;
 }
 

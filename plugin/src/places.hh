@@ -35,11 +35,14 @@ class Places {
     /// Only the origin.
     static Places origin() { return Places(); }
 
-    /// Two caches at most, then the origin: each that is silent takes its time.
+    /// Two caches at most to which the URL may be sent, then the origin: each that is silent takes its time.
     static Places of(const Options& options, const Url& file);
 
     /// The cache by its own bytes, then the origin.
     static Places servedBy(size_t cache);
+
+    /// The cache again, which may send us to a file, then the origin.
+    static Places leftBy(size_t cache);
 
     /// The next place, or nothing.
     bool next(Place& place);

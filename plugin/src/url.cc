@@ -8,6 +8,9 @@ namespace {
 
 constexpr std::array<std::string_view, 4> kSchemes{"root", "roots", "xroot", "xroots"};
 
+/// Beginnings of parameters that are never secret.
+constexpr std::array<std::string_view, 2> kHarmless{"xrdcl.", "cks.type="};
+
 std::optional<uint16_t> parsePort(std::string_view text) {
     if (text.empty() || text.size() > 5 || text.find_first_not_of("0123456789") != std::string_view::npos) {
         return std::nullopt;
@@ -94,6 +97,25 @@ bool Url::hasParameter(std::string_view prefix) const {
         rest.remove_prefix(end == std::string_view::npos ? rest.size() : end + 1);
     }
     return false;
+}
+
+bool Url::mayBeSentTo(const Url& cache) const {
+    if (!isSecure() || cache.isSecure()) {
+        return true;
+    }
+    std::string_view rest = query;
+    while (!rest.empty()) {
+        const size_t end = rest.find('&');
+        const std::string_view parameter = rest.substr(0, end);
+        const bool is_harmless = std::any_of(kHarmless.begin(), kHarmless.end(), [&](std::string_view name) {
+            return parameter.substr(0, name.size()) == name;
+        });
+        if (!parameter.empty() && !is_harmless) {
+            return false;
+        }
+        rest.remove_prefix(end == std::string_view::npos ? rest.size() : end + 1);
+    }
+    return true;
 }
 
 std::string lowerCase(std::string_view text) {

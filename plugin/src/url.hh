@@ -31,6 +31,10 @@ struct Url {
     /// Whether the connection is to be encrypted.
     bool isSecure() const { return scheme == "roots" || scheme == "xroots"; }
 
+    /// Whether its parameters may go to `cache`: those of an encrypted URL can be tokens or name credentials, and are not
+    /// sent in clear. Parameters that the library itself adds, and the type of a checksum, are not secret.
+    bool mayBeSentTo(const Url& cache) const;
+
     /// Whether the query has a parameter whose name begins with `prefix`.
     bool hasParameter(std::string_view prefix) const;
 };

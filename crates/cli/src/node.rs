@@ -104,7 +104,8 @@ impl Node {
             engine.tell_who_fills(&url);
         }
         let (readiness, (stop, _)) = (Readiness::new(), watch::channel(false));
-        let direct = DirectAccess { probe: Arc::clone(&probe), ..config.server.front.direct.clone() };
+        let directories = config.disks.iter().map(|disk| disk.path.clone()).collect();
+        let direct = DirectAccess { probe: Arc::clone(&probe), directories, ..config.server.front.direct.clone() };
         let shared = forebay_front::Options { direct, ..config.server.front.clone() };
         let front = Arc::new(Front::new(backend.clone(), Arc::clone(&gate), shared, readiness.clone()));
         let server = Server::new(front, forebay_server::Options { tls, ..config.server.options.clone() });

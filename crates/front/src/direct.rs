@@ -14,6 +14,8 @@ pub struct DirectAccess {
     pub clients: Vec<AddressPattern>,
     /// Directories of this machine, and their paths on the clients; the first match counts. Default: the same paths.
     pub paths: Vec<(PathBuf, PathBuf)>,
+    /// The directories of the store, on this machine.
+    pub directories: Vec<PathBuf>,
     /// Whether these clients are offered page reads. A page read cannot be answered by a redirect to a file.
     pub page_reads: bool,
     /// The file by which a client proves that it sees the store, once it is known.
@@ -35,7 +37,14 @@ impl Default for DirectAccess {
     fn default() -> Self {
         // A client on this machine sees the same file system.
         let clients = ["127.*", "::1"].map(|text| AddressPattern::Text(text.to_owned())).to_vec();
-        Self { clients, paths: Vec::new(), page_reads: true, probe: Arc::default(), needs_probe: false }
+        Self {
+            clients,
+            paths: Vec::new(),
+            directories: Vec::new(),
+            page_reads: true,
+            probe: Arc::default(),
+            needs_probe: false,
+        }
     }
 }
 
@@ -68,6 +77,15 @@ impl DirectAccess {
         }
         let probe = self.probe.get()?;
         self.path_on_clients(&probe.path)
+    }
+
+    /// The directories of the store on `client`, separated by colons; `None` for clients that do not see the store.
+    pub fn directories_on(&self, client: IpAddr) -> Option<String> {
+        self.probe_path(client)?;
+        let there = self.directories.iter().filter_map(|directory| self.path_on_clients(directory));
+        let there = there.map(|directory| directory.trim_end_matches('/').to_owned());
+        // Files below others are served.
+        Some(there.filter(|directory| !directory.contains(':')).collect::<Vec<_>>().join(":"))
     }
 
     /// The URL of a file of this machine on clients; `None` when no URL can name it.
@@ -136,6 +154,10 @@ mod tests {
         );
         assert_eq!(asking.probe_path("10.1.0.1".parse().unwrap()).as_deref(), Some("/mnt/s/.forebay-probe"));
         assert_eq!(asking.probe_path("10.2.0.1".parse().unwrap()), None);
+        let directories = ["/s", "/t", "/u:v"].map(PathBuf::from).to_vec();
+        let several = DirectAccess { directories, ..asking };
+        assert_eq!(several.directories_on("10.1.0.1".parse().unwrap()).as_deref(), Some("/mnt/s:/t"));
+        assert_eq!(several.directories_on("10.2.0.1".parse().unwrap()), None);
     }
 
     #[test]

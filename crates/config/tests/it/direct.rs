@@ -27,6 +27,7 @@ fn clients_see_the_cache_at_the_configured_paths() {
         page_reads: false,
         probe: Arc::default(),
         needs_probe: true,
+        directories: Vec::new(),
     };
     assert_eq!(config.server.front.direct, expected);
     assert_eq!(config.engine.direct_lease, Duration::from_secs(3600));

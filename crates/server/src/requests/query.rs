@@ -127,6 +127,9 @@ impl ConnectionContext {
             "sitename" => state.options.site_name.clone().unwrap_or_else(|| name.to_owned()),
             "start" => state.started.to_string(),
             "version" => version(),
+            "forebay.directories" => {
+                state.front.direct.directories_on(self.peer.ip()).unwrap_or_else(|| name.to_owned())
+            }
             "forebay.probe" => state.front.direct.probe_path(self.peer.ip()).unwrap_or_else(|| name.to_owned()),
             // Commands of the reference server that have no counterpart here.
             "cmsd" | "xrootd" => String::new(),
