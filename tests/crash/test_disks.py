@@ -122,6 +122,44 @@ def test_disk_that_becomes_read_only_is_read_and_not_written(
         assert hits(cache, on_first) == len(on_first) * CONTENT.size
 
 
+def test_damaged_directory_costs_its_own_files_only(ground: Ground, disks: list[LoopDisk]) -> None:
+    directory = ground.directory("halves")
+    good, bad, new = ([f"/{name}/{number}.bin" for number in range(4)] for name in ("good", "bad", "new"))
+    for path in good + bad + new:
+        (directory / path[1:]).parent.mkdir(exist_ok=True)
+        CONTENT.write(directory / path[1:])
+    origin, disk = xrootd.plain(ground, directory), disks[0]
+    with start(ground, origin.url, [disk]) as cache:
+        read_all(cache, good + bad)
+        cache.settled_metrics()
+    disk.damage_directory("/bad")
+    with pytest.raises(OSError, match="Bad message"):
+        next((disk.path / "bad").iterdir())
+    # Without the index, all directories are walked over.
+    for file in (disk.path / ".forebay").glob("index*"):
+        file.unlink()
+    with start(ground, origin.url, [disk]) as cache:
+        cache.process.wait_for_line("the index has every entry on the disk .*files=4 ")
+        for _ in range(3):
+            read_all(cache, bad)
+        errors = cache.metrics().total("forebay_disk_errors_total")
+        assert errors > 0
+        assert cache.metrics().total("forebay_not_kept_total", reason="disk_error") > 0
+        assert hits(cache, good) == len(good) * CONTENT.size, "at once after the failures"
+        read_all(cache, new)
+        until(lambda: hits(cache, new) == len(new) * CONTENT.size, "new files are stored", within=20)
+        with cache.client() as client:
+            # More than enough failures for a disk that fails as a whole.
+            for number in range(20):
+                assert client.try_open(f"/bad/absent-{number}.bin").error is not None
+        read_all(cache, bad)
+        assert hits(cache, good + new) == len(good + new) * CONTENT.size
+        assert state(cache.metrics(), disk) in ("healthy", "degraded")
+        assert cache.process.output().count("cannot be used") == 1, "logged once a minute"
+        assert cache.metrics().total("forebay_client_errors_total") <= 20, "of the absent files"
+    origin.stop()
+
+
 def test_absent_disk_is_used_once_it_is_mounted(ground: Ground, relay: Relay, disks: list[LoopDisk]) -> None:
     with start(ground, relay.url, disks) as cache:
         read_all(cache, PATHS)

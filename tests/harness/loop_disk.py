@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -46,6 +47,21 @@ class LoopDisk:
         # Its exit status reports repairs.
         subprocess.run(["/sbin/e2fsck", "-fp", str(self.image)], capture_output=True, check=False)
         self.mount()
+
+    def damage_directory(self, path: str) -> None:
+        """Overwrites the block with the names of a directory, while the disk is not in use."""
+        subprocess.run(as_root("umount", str(self.path)), check=True)
+        block = int(self._debug(f"blocks {path}").split()[0])
+        size = re.search(r"Block size:\s+(\d+)", self._debug("stats -h"))
+        assert size is not None
+        with self.image.open("r+b") as file:
+            file.seek(block * int(size[1]))
+            file.write(b"\xa5" * int(size[1]))
+        self.mount()
+
+    def _debug(self, request: str) -> str:
+        command = ["/sbin/debugfs", "-R", request, str(self.image)]
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
     def unmount(self) -> None:
         """Takes it away, also with open files."""

@@ -1,7 +1,7 @@
 //! The health of a disk, judged from its operations.
 //!
-//! A disk that fails again and again, or that leaves an operation hanging, is taken offline: its files are misses until a
-//! probe succeeds. A full disk is not a broken one, nor is one that can only be read: both continue to serve reads.
+//! A disk that fails again and again is probed, because only one of its directories may be damaged. One whose probe fails, or that
+//! leaves an operation hanging, is taken offline: its files are misses until a probe succeeds. A full disk is not a broken one, nor is one that can only be read: both continue to serve reads.
 
 use std::{
     collections::VecDeque,
@@ -54,7 +54,7 @@ forebay_types::named_enum! {
 /// When a disk is taken for bad, and when it is tried again.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct HealthLimits {
-    /// Failures within [`Self::error_window`] that take a disk offline; at least 1.
+    /// Failures within [`Self::error_window`] after which a disk is probed; at least 1.
     pub errors_max: usize,
     /// How long a failure is held against a disk.
     pub error_window: Duration,
@@ -165,8 +165,11 @@ impl DiskHealth {
                 let limits = self.limits;
                 self.errors.retain(|&error| now.saturating_duration_since(error) < limits.error_window);
                 self.errors.push_back(now);
-                if self.errors.len() >= limits.errors_max {
-                    self.go_offline(now);
+                if self.errors.len() > limits.errors_max {
+                    self.errors.pop_front();
+                }
+                if self.errors.len() >= limits.errors_max && !self.is_probing && !self.is_read_only {
+                    self.probe_due.get_or_insert(now);
                 }
             }
         }
@@ -200,10 +203,8 @@ impl DiskHealth {
                 (self.is_offline, self.is_read_only) = (false, true);
                 self.probe_later(now);
             }
-            Err(Fault::Broken | Fault::Hung | Fault::Absent) => {
-                self.is_offline = true;
-                self.probe_later(now);
-            }
+            Err(Fault::Broken | Fault::Hung | Fault::Absent) if self.is_offline => self.probe_later(now),
+            Err(Fault::Broken | Fault::Hung | Fault::Absent) => self.go_offline(now),
         }
     }
 

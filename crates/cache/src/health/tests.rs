@@ -54,14 +54,34 @@ fn failures_count_while_they_are_fresh() {
     check(&[
         ("failures are forgotten", &[(0, BROKEN, Degraded), (59, Nothing, Degraded), (60, Nothing, Healthy)]),
         (
-            "the fifth failure in a minute is one too many",
+            "the fifth failure in a minute has the disk probed, which is taken offline if that fails",
             &[
                 (0, BROKEN, Degraded),
                 (1, BROKEN, Degraded),
                 (2, BROKEN, Degraded),
                 (3, BROKEN, Degraded),
-                (59, BROKEN, Offline),
-                (600, Nothing, Offline),
+                (4, ProbeBegins, Degraded),
+                (59, BROKEN, Degraded),
+                (59, ProbeBegins, Degraded),
+                (59, ProbeEnds(Err(Fault::Broken)), Offline),
+                (63, ProbeBegins, Offline),
+                (64, ProbeBegins, Probing),
+                (600, Nothing, Probing),
+            ],
+        ),
+        (
+            "a disk that works has a damaged directory only",
+            &[
+                (0, BROKEN, Degraded),
+                (0, BROKEN, Degraded),
+                (0, BROKEN, Degraded),
+                (0, BROKEN, Degraded),
+                (0, BROKEN, Degraded),
+                (1, ProbeBegins, Degraded),
+                (1, BROKEN, Degraded),
+                (2, ProbeEnds(Ok(())), Healthy),
+                (3, BROKEN, Degraded),
+                (63, Nothing, Healthy),
             ],
         ),
         (

@@ -29,9 +29,14 @@ impl Pauses {
     pub(crate) fn start_for_room(&self, volume: Option<VolumeId>) -> bool {
         let report = |pause: &Pause| {
             pause.start(true);
-            pause.is_to_be_reported()
+            pause.is_due(&pause.reported_ms)
         };
         self.of(volume).map(report).filter(|is_due| *is_due).count() > 0
+    }
+
+    /// Whether a failure of an entry is to be reported.
+    pub(crate) fn is_entry_failure_due(&self, volume: Option<VolumeId>) -> bool {
+        self.of(volume).filter(|pause| pause.is_due(&pause.entry_failure_ms)).count() > 0
     }
 
     fn of(&self, volume: Option<VolumeId>) -> impl Iterator<Item = &Pause> {
@@ -67,6 +72,8 @@ struct Pause {
     until_ms: AtomicU64,
     /// When it was last reported that the disk is full, in milliseconds after `origin`, and one; 0 for never.
     reported_ms: AtomicU64,
+    /// The same for failures of entries.
+    entry_failure_ms: AtomicU64,
     /// It waits for nothing but room.
     is_for_room: AtomicBool,
 }
@@ -78,6 +85,7 @@ impl Pause {
             length,
             until_ms: AtomicU64::new(0),
             reported_ms: AtomicU64::new(0),
+            entry_failure_ms: AtomicU64::new(0),
             is_for_room: AtomicBool::new(false),
         }
     }
@@ -95,12 +103,13 @@ impl Pause {
         is_new
     }
 
-    fn is_to_be_reported(&self) -> bool {
+    /// Whether a report is due of which the last one was at `reported_ms`.
+    fn is_due(&self, reported_ms: &AtomicU64) -> bool {
         let now_ms = self.now_ms().saturating_add(1);
-        let last_ms = self.reported_ms.load(Relaxed);
+        let last_ms = reported_ms.load(Relaxed);
         let is_due = last_ms == 0 || now_ms.saturating_sub(last_ms) >= REPORT_PAUSE_MS;
         if is_due {
-            self.reported_ms.store(now_ms, Relaxed);
+            reported_ms.store(now_ms, Relaxed);
         }
         is_due
     }

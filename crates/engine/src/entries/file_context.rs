@@ -11,7 +11,7 @@ use crate::{
     entries::claims::CHECKS_MAX,
     link::{admission::Admission, memory_budget::MemoryBudget},
 };
-use forebay_cache::{CacheKey, Cinfo, DataFileId, VerifiedBlocks};
+use forebay_cache::{CacheKey, Cinfo, DataFileId, Fault, VerifiedBlocks};
 use forebay_index::Change;
 use forebay_index::Generation;
 use forebay_store::{DataFile, Disk, Entry, OriginMark, StoreError, VolumeId, VolumeInfo};
@@ -174,12 +174,16 @@ impl FileContext {
         }
     }
 
-    /// Notes a failure of the store at `volume`, or at whichever disk was tried; when it is the disk that fails, and not one
-    /// entry, stops writing there for a while.
+    /// Notes a failure of the store at `volume`, or at whichever disk was tried; when the disk takes nothing, and not one entry
+    /// or directory fails, stops writing there for a while.
     pub(crate) fn note_store_failure(&self, operation: DiskOperation, volume: Option<VolumeId>, error: &StoreError) {
-        if error.concerns_one_entry() {
+        // A directory may be damaged, and only its entries with it: the disk is judged by a probe.
+        if error.concerns_one_entry() || error.fault() == Some(Fault::Broken) {
             self.metrics.add_disk_error(operation);
-            tracing::warn!(operation = operation.as_str(), reason = with_cause(error), "an entry cannot be used");
+            // Logged once a minute: a damaged directory fails all its entries.
+            if self.pauses.is_entry_failure_due(volume) {
+                tracing::warn!(operation = operation.as_str(), reason = with_cause(error), "entries cannot be used");
+            }
         } else if self.reason_of_failure(volume, error) == NotKept::DiskFull {
             self.note_disk_full(operation, volume, error);
         } else {

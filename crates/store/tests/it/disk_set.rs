@@ -94,6 +94,7 @@ impl Disks {
         for attempt in 0..HealthLimits::default().errors_max {
             self.set.open_entry(&key(&format!("/other/{attempt}"))).unwrap();
         }
+        assert_eq!(self.probe(), [(VolumeId(u16::try_from(number).unwrap()), false)]);
         assert_eq!(self.health(number), Health::Offline);
     }
 
@@ -296,7 +297,10 @@ fn reads_that_fail_elsewhere_count_against_the_disk() {
         disks.set.note_read_failure(VolumeId(1), &io::Error::from_raw_os_error(5));
         disks.set.note_read_failure(VolumeId(0), &io::ErrorKind::UnexpectedEof.into());
     }
-    assert_eq!((disks.health(0), disks.health(1)), (Health::Healthy, Health::Offline));
+    assert_eq!((disks.health(0), disks.health(1)), (Health::Healthy, Health::Degraded));
+    // It works: some of its files may be damaged, not the disk.
+    assert_eq!(disks.probe(), [(VolumeId(1), true)]);
+    assert_eq!(disks.health(1), Health::Healthy);
 }
 
 #[test]
