@@ -19,8 +19,8 @@ pub struct Redirects {
 /// The servers that redirects of an origin may lead to.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub enum RedirectTargets {
-    /// Those in the domain of a server of the origin's list: its host name without the first label, if that leaves two, else
-    /// the host itself. An address is its own domain.
+    /// Those in the domain of a server of the origin's list: its host name without the first label, if that leaves two that are
+    /// not public as `ac.uk`, else the host itself. An address is its own domain.
     #[default]
     SameDomain,
     Named(Vec<TargetPattern>),
@@ -158,10 +158,20 @@ fn has_domain_of(host: &str, server: &str) -> bool {
     if host_address(host).is_some() || host_address(&server).is_some() {
         return *host == server;
     }
-    let domain = server.split_once('.').map(|(_, domain)| domain).filter(|domain| domain.contains('.'));
+    let is_of_one_party = |domain: &&str| domain.contains('.') && !is_public(domain);
+    let domain = server.split_once('.').map(|(_, domain)| domain).filter(is_of_one_party);
     let domain = domain.unwrap_or(&server);
     host.strip_suffix(domain).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
 }
+
+/// Whether the domain is one below which all parties can register names, as `ac.uk`: a well-known second level of a country.
+fn is_public(domain: &str) -> bool {
+    let labels = domain.split_once('.');
+    labels.is_some_and(|(second, country)| country.len() == 2 && PUBLIC_SECOND_LEVELS.contains(&second))
+}
+
+/// Second levels that countries use for registrations of all parties.
+const PUBLIC_SECOND_LEVELS: [&str; 10] = ["ac", "co", "com", "edu", "go", "gov", "ne", "net", "or", "org"];
 
 #[cfg(test)]
 mod tests {
@@ -188,6 +198,14 @@ mod tests {
             ("door.example.org", "192.0.2.1", false),
             ("example.org", "pool.example.org", true),
             ("example.org", "other.org", false),
+            ("a.ac.uk", "b.ac.uk", false),
+            ("a.ac.uk", "pool.a.ac.uk", true),
+            ("door.a.ac.uk", "pool.a.ac.uk", true),
+            ("door.a.ac.uk", "pool.b.ac.uk", false),
+            ("a.com.cn", "b.com.cn", false),
+            ("a.go.jp", "B.go.jp.", false),
+            ("door.cern.ch", "pool.cern.ch", true),
+            ("door.net.org", "pool.net.org", true),
             ("door", "pool", false),
             ("door", "door:7", true),
             ("192.0.2.1", "192.0.2.1:7", true),
