@@ -72,7 +72,7 @@ impl Catalog {
     }
 
     /// Begins walks over all disks: the index has missed something.
-    pub(super) async fn begin_anew(self: &Arc<Self>) -> Option<Walk> {
+    pub(super) async fn restart_walks(self: &Arc<Self>) -> Option<Walk> {
         tracing::warn!("more entries changed than could be noted: rebuilding the index");
         // The walk has to be begun later: the lost mark is set again.
         if self.ask(forebay_index::Index::forget_walks).await.is_none() {

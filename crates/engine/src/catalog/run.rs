@@ -118,7 +118,7 @@ impl Catalog {
             let has_lost = self.notes.lock().take_has_lost();
             if has_lost || ticks_to_look == 0 {
                 ticks_to_look = LOOK_TICKS;
-                walk = if has_lost { self.begin_anew().await } else { self.begin_walk(None).await };
+                walk = if has_lost { self.restart_walks().await } else { self.begin_walk(None).await };
             }
         }
     }
