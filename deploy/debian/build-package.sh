@@ -33,6 +33,7 @@ put 644 deploy/systemd/tmpfiles.conf usr/lib/tmpfiles.d/forebay.conf
 for page in "$work"/man/*.1; do
     put_compressed 644 "$page" "usr/share/man/man1/$(basename "$page")"
 done
+put_compressed 644 "$work/man/forebay.toml.5" usr/share/man/man5/forebay.toml.5
 "$binary" completions bash >"$work/bash"
 put 644 "$work/bash" usr/share/bash-completion/completions/forebay
 "$binary" completions zsh >"$work/zsh"

@@ -52,7 +52,8 @@ def test_installed_machine_is_ready_to_be_configured(machine: Machine) -> None:
         "/run/forebay 755 forebay:forebay",
     ]
     assert machine.done("getent", "group", "forebay-admin")
-    for documents in ("man/man1/forebay-serve.1.gz", "bash-completion/completions/forebay", "doc/forebay/example.toml"):
+    pages = ("man/man1/forebay-serve.1.gz", "man/man1/forebay-authz-explain.1.gz", "man/man5/forebay.toml.5.gz")
+    for documents in (*pages, "bash-completion/completions/forebay", "doc/forebay/example.toml"):
         assert machine.has(f"/usr/share/{documents}")
 
 

@@ -32,7 +32,7 @@ const HOUSES: &[House] = &[
             &["base"],
             &["value", "config"],
             &["file", "old_keys"],
-            &["convert", "documents", "flags", "syntax"],
+            &["convert", "documents", "flags", "manual", "syntax"],
             &["settings"],
             &["environment", "doubts"],
         ],

@@ -5,7 +5,7 @@ mod report;
 
 use crate::{accounts, failure::UsageError, node::gate::own_host_name};
 use anyhow::{Context, anyhow, bail};
-use forebay_adopt::{Instance, Translation, read, translate};
+use forebay_adopt::{Found, Instance, Machine, Translation, read, translate};
 use forebay_config::Settings;
 use forebay_net::clock;
 use forebay_store::{Account, survey};
@@ -67,6 +67,9 @@ const NAMES_PER_LOOK: u64 = 256;
 
 pub(crate) fn run(args: &AdoptArgs) -> anyhow::Result<ExitCode> {
     let source = args.xrootd_config.to_str().ok_or_else(|| UsageError("the path is not UTF-8".to_owned()))?;
+    if matches!(ThisMachine.find(source), Ok(Found::Nothing)) {
+        return Err(UsageError(format!("--xrootd-config: {source} does not exist")).into());
+    }
     let instance = Instance {
         host: args.host.clone().unwrap_or_else(own_host_name),
         name: args.instance.clone(),

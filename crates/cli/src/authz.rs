@@ -2,7 +2,7 @@
 
 use anyhow::{Context as _, bail};
 use forebay_auth::{Fqan, Identity, Method, Right, UnixTime};
-use forebay_config::Settings;
+use forebay_config::{DEFAULT_FILE, Settings};
 use forebay_types::Lfn;
 use std::{
     io::{self, Write},
@@ -25,7 +25,7 @@ enum AuthzCommand {
 #[derive(Debug, clap::Args)]
 struct ExplainArgs {
     /// The configuration file
-    #[arg(long, value_name = "FILE")]
+    #[arg(short, long, value_name = "FILE", default_value = DEFAULT_FILE)]
     config: PathBuf,
     /// The path; forwarded files are /root:/HOST:PORT/path
     #[arg(long)]

@@ -1,8 +1,7 @@
 //! `forebay check-config`: checks a configuration file without starting anything.
 
 use crate::node::gate;
-use anyhow::bail;
-use forebay_config::{Config, ConfigError, ExportFiles, Settings, example_file, reference};
+use forebay_config::{Config, ConfigError, DEFAULT_FILE, ExportFiles, Settings, example_file, reference};
 use forebay_proto::TlsUse;
 use std::{
     io::{self, Write},
@@ -13,8 +12,8 @@ use std::{
 #[derive(Debug, clap::Args)]
 pub(crate) struct CheckConfigArgs {
     /// The file to check
-    #[arg(required_unless_present_any = ["example", "reference"])]
-    file: Option<PathBuf>,
+    #[arg(default_value = DEFAULT_FILE)]
+    file: PathBuf,
     /// Print an example file with every setting
     #[arg(long, conflicts_with_all = ["file", "reference"])]
     example: bool,
@@ -33,7 +32,7 @@ pub(crate) fn run(args: &CheckConfigArgs) -> anyhow::Result<()> {
         out.write_all(reference().as_bytes())?;
         return Ok(());
     }
-    let Some(file) = &args.file else { bail!("no file to check") };
+    let file = &args.file;
     let settings = Settings::read(file)?;
     check_machine(&settings)?;
     for warning in settings.warnings().iter().chain(&gate::doubts(&settings)) {

@@ -18,10 +18,10 @@ pub(crate) struct CompletionsArgs {
     shell: Shell,
 }
 
-/// Write the manual pages, one for each command
+/// Write the manual pages: one for each command, and forebay.toml(5)
 #[derive(Debug, clap::Args)]
 pub(crate) struct ManArgs {
-    /// Target directory, such as /usr/share/man/man1; created if missing
+    /// Target directory; created if missing. Pages ending in .1 belong in man1, .5 in man5
     directory: PathBuf,
 }
 
@@ -42,11 +42,9 @@ pub(crate) fn man(args: &ManArgs) -> anyhow::Result<()> {
     let mut command = Cli::command();
     // Sets the full names of subcommands.
     command.build();
-    write_page(&command, directory)?;
-    for subcommand in command.get_subcommands().filter(|subcommand| subcommand.get_name() != "help") {
-        write_page(subcommand, directory)?;
-    }
-    Ok(())
+    write_pages(&command, directory)?;
+    let path = directory.join("forebay.toml.5");
+    fs::write(&path, forebay_config::manual()).with_context(|| format!("writing {}", path.display()))
 }
 
 pub(crate) fn openapi(_: &OpenapiArgs) -> anyhow::Result<()> {
@@ -54,12 +52,15 @@ pub(crate) fn openapi(_: &OpenapiArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn write_page(command: &clap::Command, directory: &Path) -> anyhow::Result<()> {
+/// The pages of a command and of those below it.
+fn write_pages(command: &clap::Command, directory: &Path) -> anyhow::Result<()> {
     let name = command.get_display_name().unwrap_or_else(|| command.get_name()).to_owned();
     let path = directory.join(format!("{name}.1"));
     let mut page = Vec::new();
     clap_mangen::Man::new(command.clone()).title(name).render(&mut page)?;
-    fs::write(&path, page).with_context(|| format!("writing {}", path.display()))
+    fs::write(&path, page).with_context(|| format!("writing {}", path.display()))?;
+    let below = command.get_subcommands().filter(|command| command.get_name() != "help");
+    below.into_iter().try_for_each(|command| write_pages(command, directory))
 }
 
 #[cfg(test)]
@@ -94,6 +95,8 @@ mod tests {
         man(&ManArgs { directory: directory.path().join("man1") }).unwrap();
         let page = |name: &str| fs::read_to_string(directory.path().join("man1").join(name)).unwrap();
         let first = page("forebay.1");
+        assert!(page("forebay.toml.5").contains(".SH [server]"));
+        assert!(page("forebay-authz-explain.1").contains(".TH"));
         for name in subcommands() {
             let own = page(&format!("forebay-{name}.1"));
             assert!(own.contains(".TH"), "{name}");

@@ -48,7 +48,9 @@ pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
     if causes.any(|cause| cause.kind() == io::ErrorKind::BrokenPipe) {
         return ExitCode::SUCCESS;
     }
-    eprintln!("forebay: {error:#}");
+    for line in format!("{error:#}").lines() {
+        eprintln!("forebay: {line}");
+    }
     if let Some(error) = error.downcast_ref::<AdminError>() {
         return ExitCode::from(error.exit_status);
     }

@@ -6,7 +6,7 @@ mod privileges;
 use crate::node::{self, Bound, Node, gate};
 use anyhow::{Context, anyhow, bail};
 use clap::{Arg, ArgAction, ArgMatches};
-use forebay_config::{Flag, Settings, flags, setting_help};
+use forebay_config::{DEFAULT_FILE, Flag, Settings, flags, setting_help};
 use forebay_telemetry::{LogControl, init_logging};
 use forebay_types::Endpoint;
 use listenfd::ListenFd;
@@ -18,13 +18,15 @@ use std::{
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// Run the server, from a configuration file or from flags alone
+///
+/// Without --config and without flags, the file is /etc/forebay/forebay.toml.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Use either --config or the other flags. The file has more settings: see `forebay check-config --example`."
 )]
 pub(crate) struct ServeArgs {
     /// Configuration file
-    #[arg(long, value_name = "FILE")]
+    #[arg(short, long, value_name = "FILE")]
     config: Option<PathBuf>,
     #[command(flatten)]
     flags: SettingFlags,
@@ -61,7 +63,9 @@ impl clap::FromArgMatches for SettingFlags {
 }
 
 pub(crate) fn run(args: ServeArgs) -> anyhow::Result<()> {
-    let mut settings = match &args.config {
+    let is_default = args.config.is_none() && args.flags.0.is_empty();
+    let file = if is_default { Some(PathBuf::from(DEFAULT_FILE)) } else { args.config };
+    let mut settings = match &file {
         Some(file) => Settings::read(file)?,
         None => Settings::from_flags(&args.flags.0)?,
     };
@@ -83,7 +87,7 @@ pub(crate) fn run(args: ServeArgs) -> anyhow::Result<()> {
         settings.check_needed()?;
     }
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("starting the runtime")?;
-    runtime.block_on(serve(&settings, bound, args.config, &log))
+    runtime.block_on(serve(&settings, bound, file, &log))
 }
 
 async fn serve(settings: &Settings, bound: Bound, file: Option<PathBuf>, log: &LogControl) -> anyhow::Result<()> {

@@ -12,6 +12,7 @@ mod doubts;
 mod environment;
 mod file;
 mod flags;
+mod manual;
 mod old_keys;
 mod settings;
 mod syntax;
@@ -24,4 +25,5 @@ pub use config::{
 };
 pub use documents::{example_file, reference, setting_help};
 pub use flags::{Flag, flags};
-pub use settings::{FILE_LEN_MAX, Settings};
+pub use manual::manual;
+pub use settings::{DEFAULT_FILE, FILE_LEN_MAX, Settings};

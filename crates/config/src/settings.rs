@@ -10,6 +10,9 @@ use crate::{
 };
 use std::{fmt, fs, io::Read, ops::Range, path::Path};
 
+/// The configuration file of commands that name none.
+pub const DEFAULT_FILE: &str = "/etc/forebay/forebay.toml";
+
 /// Longest configuration file in bytes.
 pub const FILE_LEN_MAX: u64 = 4 << 20;
 
@@ -34,7 +37,7 @@ impl Settings {
         let mut text = String::new();
         fs::File::open(path)
             .and_then(|file| file.take(FILE_LEN_MAX + 1).read_to_string(&mut text))
-            .map_err(|error| unreadable(format!("cannot be read: {error}")))?;
+            .map_err(|error| unreadable(format!("cannot be read: {error}; write it, or name another file")))?;
         if text.len() as u64 > FILE_LEN_MAX {
             return Err(unreadable(format!("longer than {FILE_LEN_MAX} bytes: this is not a configuration file")));
         }

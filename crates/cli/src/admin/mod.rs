@@ -34,7 +34,7 @@ pub(crate) struct AdminArgs {
     #[arg(long, value_name = "FILE", env = "FOREBAY_ADMIN_TOKEN_FILE", help_heading = "Server")]
     token_file: Option<PathBuf>,
     /// The server's configuration file, to read socket, address and token file from
-    #[arg(long, value_name = "FILE", help_heading = "Server")]
+    #[arg(short, long, value_name = "FILE", help_heading = "Server")]
     config: Option<PathBuf>,
     /// Print the JSON of the API
     #[arg(long)]

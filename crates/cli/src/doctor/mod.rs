@@ -12,7 +12,7 @@ use crate::node::gate;
 use anyhow::Context;
 use finding::{Findings, Subject};
 use forebay_auth::UnixTime;
-use forebay_config::{ConfigError, Settings};
+use forebay_config::{ConfigError, DEFAULT_FILE, Settings};
 use std::{io, path::PathBuf, process::ExitCode};
 
 /// Check everything a configuration depends on
@@ -24,7 +24,7 @@ use std::{io, path::PathBuf, process::ExitCode};
 #[command(verbatim_doc_comment)]
 pub(crate) struct DoctorArgs {
     /// The configuration file
-    #[arg(long, value_name = "FILE")]
+    #[arg(short, long, value_name = "FILE", default_value = DEFAULT_FILE)]
     config: PathBuf,
     /// Make no network connections to origins and token issuers
     #[arg(long)]

@@ -167,3 +167,10 @@ fn what_xrootd_would_not_start_with_is_refused_with_its_place() {
     assert!(told.contains(&format!("{config}:5: the variable port is not defined")), "{told}");
     assert!(told.contains(&format!("{config}:6: no `fi` ends this `if`")), "{told}");
 }
+
+#[test]
+fn a_missing_configuration_of_xrootd_is_a_mistake_in_the_flag() {
+    let output = run(["adopt", "--xrootd-config", "/nonexistent/xrootd.cfg"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert_eq!(stderr(&output), "forebay: --xrootd-config: /nonexistent/xrootd.cfg does not exist\n");
+}

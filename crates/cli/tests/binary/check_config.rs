@@ -90,7 +90,7 @@ fn a_file_and_flags_do_not_mix() {
 #[test]
 fn bad_flags_are_named() {
     for (args, named) in [
-        (vec!["serve"], "nothing is exported"),
+        (vec!["serve", "--log", "info"], "command line: nothing is exported"),
         (vec!["serve", "--origin", "root://a"], "--store is missing"),
         (vec!["serve", "--origin", "http://a", "--store", "/tmp/s"], "--origin: origins of scheme `http`"),
         (vec!["serve", "--export-dir", "/nonexistent"], "--export-dir: /nonexistent cannot be exported"),
@@ -101,5 +101,32 @@ fn bad_flags_are_named() {
         let output = run(args);
         assert_eq!(output.status.code(), Some(2), "{named}");
         assert!(stderr(&output).contains(named), "{}", stderr(&output));
+    }
+}
+
+#[test]
+fn commands_without_a_file_read_that_of_the_package() {
+    for args in [
+        vec!["serve"],
+        vec!["check-config"],
+        vec!["doctor"],
+        vec!["authz", "explain", "--path", "/", "--right", "read"],
+    ] {
+        let output = run(&args);
+        let printed = stdout(&output) + &stderr(&output);
+        assert!(printed.contains("/etc/forebay/forebay.toml: cannot be read: "), "{args:?}: {printed}");
+        assert!(printed.contains("write it, or name another file"), "{args:?}: {printed}");
+    }
+}
+
+#[test]
+fn each_line_of_an_error_is_attributed_to_the_program_once() {
+    let scratch = tempfile::tempdir().unwrap();
+    let file = write(&scratch, "[memory]\nbudget = 5\n[export]\n");
+    let output = run(["serve".as_ref(), "-c".as_ref(), file.as_os_str()]);
+    let error = stderr(&output);
+    assert!(error.lines().count() > 1, "{error}");
+    for line in error.lines() {
+        assert!(line.starts_with("forebay: ") && line.matches("forebay.toml").count() == 1, "{error}");
     }
 }
