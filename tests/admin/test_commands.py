@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 import signal
 import subprocess
 from pathlib import Path
@@ -107,6 +109,44 @@ def test_purge_makes_room(site: Site, patterns: dict[str, Pattern]) -> None:
     # A file that was closed a moment ago is in use until it is synced.
     until(lambda: site.command("purge", "--to", "0%") and site.command("ls").stdout == "", "no file is listed")
     assert site.command("purge", "--to", "80").returncode == 2
+
+
+def test_removals_are_previewed_and_asked_for(site: Site, patterns: dict[str, Pattern]) -> None:
+    for path in (PATH, SMALL):
+        clients.fetch("forebay-get", site.ground, site.server.file_url(path))
+    until(lambda: len(site.command("ls").stdout.splitlines()) == 2, "both files are listed")
+    until(lambda: site.get("/status")["usage"]["files"] == 2, "both files are accounted")
+    assert site.command("purge", "--to", "0%", "--dry-run").stdout.startswith("2 files, ")
+    assert site.command("purge", "--to", "100%", "--dry-run").stdout.startswith("0 files, 0 B would be removed")
+    until(lambda: site.command("evict", PATH, "--dry-run").stdout.startswith("1 files, "), "it is closed")
+    assert site.command("evict", "/**", "--dry-run").stdout.startswith("2 files, ")
+    assert site.command("pin", SMALL, "--for", "1h").returncode == 0
+    until(lambda: site.command("evict", "/**", "--dry-run").stdout.startswith("1 files, "), "the pin counts")
+    for command in (["evict", PATH], ["evict", "/**"], ["purge", "--to", "0%"]):
+        status, output = on_terminal([str(site.ground.forebay), *command, "--admin", str(site.socket)], b"\n")
+        assert status == 2, output
+        assert "Remove 1 files, " in output
+        assert "nothing was removed" in output
+    assert len(site.command("ls").stdout.splitlines()) == 2
+    yes = on_terminal([str(site.ground.forebay), "evict", PATH, "--admin", str(site.socket)], b"y\n")
+    assert yes[0] == 0, yes[1]
+    assert site.command("evict", SMALL, "--force", "--yes").returncode == 0
+    until(lambda: site.command("ls").stdout == "", "no file is listed")
+
+
+def on_terminal(argv: list[str], answer: bytes) -> tuple[int, str]:
+    """Exit status and output of a program on a terminal, where `answer` is typed."""
+    controller, terminal = os.openpty()
+    with subprocess.Popen(argv, stdin=terminal, stdout=terminal, stderr=terminal) as running:
+        os.close(terminal)
+        os.write(controller, answer)
+        output = b""
+        # The end of the terminal's last user is an error on Linux.
+        with contextlib.suppress(OSError):
+            while read := os.read(controller, 4096):
+                output += read
+        os.close(controller)
+        return running.wait(timeout=30), output.decode()
 
 
 def test_scrub_waits_for_its_end(site: Site) -> None:

@@ -57,7 +57,7 @@ impl Operator {
             3 => engine.unpin(&key).await.map(drop),
             4 => {
                 let fraction = *self.dice.pick(&[0.0, 0.3, 0.9]);
-                engine.purge_to(fraction).await.map(drop)
+                engine.purge_to(fraction, false).await.map(drop)
             }
             5 => engine.start_scrub(),
             _ => {

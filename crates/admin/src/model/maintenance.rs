@@ -24,9 +24,12 @@ pub struct Drain {
 #[derive(Clone, Copy, Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct PurgeRequest {
-    /// Share of the budget that may remain in use, 0 to 1; share of the file system if there is no budget.
+    /// Share of the space used by the cached files now that may remain in use, 0 to 1.
     #[schemars(range(min = 0.0, max = 1.0))]
     pub to: f64,
+    /// Remove nothing: the job counts what would be removed.
+    #[serde(default)]
+    pub dry_run: bool,
 }
 
 /// Files to fetch.

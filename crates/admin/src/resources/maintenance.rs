@@ -27,13 +27,13 @@ fn drain_state(server: &Server) -> Drain {
 }
 
 pub(crate) fn start_purge(server: &Server, call: &Call) -> Result<Job, Problem> {
-    let PurgeRequest { to } = call.body()?;
+    let PurgeRequest { to, dry_run } = call.body()?;
     if !(0.0..=1.0).contains(&to) {
         return Err(Problem::invalid("`to` must be a number from 0 to 1"));
     }
     let engine = server.cache()?.clone();
     let job = server.jobs.start(JobKind::Purge, None, |progress| async move {
-        let report = engine.purge_to(to).await.map_err(|error| error.to_string())?;
+        let report = engine.purge_to(to, dry_run).await.map_err(|error| error.to_string())?;
         progress.add_files(report.files, report.refused);
         progress.add_bytes(report.freed.bytes);
         if report.unmet.bytes == 0 && report.unmet.inodes == 0 {

@@ -170,16 +170,14 @@ pub fn plan_purge(rules: &PurgeRules, disks: &[DiskSpace], ledger: &Ledger) -> V
     goals
 }
 
-/// Computes what has to go so that no more than `share` of the budget is used, or of each file system when there is no budget.
-pub fn plan_purge_to(share: Share, rules: &PurgeRules, disks: &[DiskSpace], ledger: &Ledger) -> Vec<Goal> {
-    let goal = |scope, bytes| Goal { scope, reason: PurgeReason::Requested, to_free: Footprint { bytes, inodes: 0 } };
-    let over = |extent: Extent| extent.used.saturating_sub(share.of(extent.total));
-    let mut goals = match rules.bytes.total {
-        Some(total) => vec![goal(Scope::All, over(Extent { total, used: ledger.usage().bytes }))],
-        None => disks.iter().map(|disk| goal(Scope::Disk(disk.disk), over(disk.bytes))).collect(),
-    };
-    goals.retain(|goal| !goal.to_free.is_zero());
-    goals
+/// Computes what has to go so that `share` of what all entries use now remains. What others use on the disks does not count.
+pub fn plan_purge_to(share: Share, ledger: &Ledger) -> Vec<Goal> {
+    let used = ledger.usage().bytes;
+    let to_free = Footprint { bytes: used.saturating_sub(share.of(used)), inodes: 0 };
+    if to_free.is_zero() {
+        return Vec::new();
+    }
+    vec![Goal { scope: Scope::All, reason: PurgeReason::Requested, to_free }]
 }
 
 /// Computes what has to go when a disk reports that it is full although no mark is passed: a fiftieth of all entries.

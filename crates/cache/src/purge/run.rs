@@ -91,6 +91,11 @@ impl PurgeRun {
         self.refused.push(victim.id);
     }
 
+    /// Ends a run that only finds out what would go: `victims`, all of those that it gave, stay as they were.
+    pub fn give_up(self, victims: &[EntryId], ledger: &mut Ledger) {
+        victims.iter().for_each(|id| ledger.stay(*id));
+    }
+
     /// Ends the run: those who stayed count as used at `now_ms` (milliseconds of the Unix epoch), so that the next run does
     /// not begin with them. Returns the goals that were not met, with what is left of them.
     pub fn finish(self, ledger: &mut Ledger, now_ms: i64) -> Vec<Goal> {

@@ -215,15 +215,33 @@ fn a_run_in_which_everything_is_in_use_ends() {
 #[test]
 fn a_share_is_purged_to_on_request() {
     let ledger = filled(&PurgeRules::default(), 50, GIB);
-    let share = Share::of_percent(40);
+    let share = Share::of_percent(80);
     let of = |goals: Vec<Goal>| goals.iter().map(|goal| (goal.scope, goal.to_free.bytes)).collect::<Vec<_>>();
     let budget = rules(100 * GIB, Marks::default());
-    assert_eq!(of(plan_purge_to(share, &budget, &[], &ledger)), [(Scope::All, 10 * GIB)]);
-    assert_eq!(plan_purge_to(Share::of_percent(50), &budget, &[], &ledger), []);
-    let disk = DiskSpace { disk: 3, bytes: Extent { total: 200 * GIB, used: 90 * GIB }, inodes: None };
-    assert_eq!(of(plan_purge_to(share, &PurgeRules::default(), &[disk], &ledger)), [(Scope::Disk(3), 10 * GIB)]);
+    assert_eq!(
+        of(plan_purge_to(share, &ledger)),
+        [(Scope::All, 10 * GIB)],
+        "of what the entries use, not of the budget"
+    );
+    assert_eq!(plan_purge_to(Share::of_percent(100), &ledger), []);
     assert_eq!(of(plan_purge_of_full_disk(&ledger)), [(Scope::All, GIB)]);
     assert_eq!(plan_purge_of_full_disk(&Ledger::new(&budget)), []);
+}
+
+#[test]
+fn a_run_that_is_given_up_leaves_all_entries_as_they_were() {
+    let mut ledger = filled(&PurgeRules::default(), 50, GIB);
+    let goals = plan_purge_to(Share::of_percent(80), &ledger);
+    let first = |ledger: &mut Ledger| {
+        let mut run = PurgeRun::new(&goals);
+        let victims: Vec<_> = std::iter::from_fn(|| run.next(ledger)).map(|victim| victim.id).collect();
+        run.give_up(&victims, ledger);
+        victims
+    };
+    let victims = first(&mut ledger);
+    assert_eq!(victims.len(), 10);
+    assert_eq!(ledger.usage().bytes, 50 * GIB);
+    assert_eq!(first(&mut ledger), victims);
 }
 
 #[test]

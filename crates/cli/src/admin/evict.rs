@@ -2,12 +2,13 @@
 
 use super::{
     AdminArgs,
-    connection::understood,
-    files::{Named, encoded, path_of},
+    connection::{Connection, understood},
+    consent::Consent,
+    files::{self, Named, encoded, path_of},
     jobs::{follow, print_failures},
 };
 use crate::{failure::AdminError, progress, text};
-use forebay_admin::model::{EvictedFile, Job};
+use forebay_admin::model::{CachedFile, EvictedFile, FileDetail, Job};
 use std::io;
 
 /// Remove files from a running cache
@@ -22,6 +23,8 @@ pub(crate) struct EvictArgs {
     /// Also remove open and pinned files; clients that have a file open keep reading what was cached of it
     #[arg(long)]
     force: bool,
+    #[command(flatten)]
+    consent: Consent,
     /// Show no progress
     #[arg(short, long)]
     quiet: bool,
@@ -38,7 +41,17 @@ pub(crate) fn run(args: &EvictArgs) -> anyhow::Result<()> {
 
 fn evict_one(args: &EvictArgs, name: &str) -> anyhow::Result<()> {
     let path = format!("{}?force={}", path_of(name)?, args.force);
-    let answer = args.admin.run(async |server| server.delete(&path).await)?;
+    let answer = args.admin.run(async |server| {
+        if args.consent.needs_preview() {
+            let FileDetail { file, .. } = understood(server.get(&path_of(name)?).await?)?;
+            let goes = u64::from(goes(args, &file));
+            if !args.consent.given_for(goes, goes * file.present_bytes)? {
+                return Ok(None);
+            }
+        }
+        server.delete(&path).await.map(Some)
+    })?;
+    let Some(answer) = answer else { return Ok(()) };
     args.admin.print(answer, |out, EvictedFile { name, bytes }| {
         writeln!(out, "{}: {} removed", text::printable(&name), text::bytes(bytes))
     })
@@ -47,6 +60,12 @@ fn evict_one(args: &EvictArgs, name: &str) -> anyhow::Result<()> {
 fn evict_matching(args: &EvictArgs, pattern: &str) -> anyhow::Result<()> {
     let path = format!("/api/v1/files?pattern={}&force={}", encoded(pattern), args.force);
     let job = args.admin.run(async |server| {
+        if args.consent.needs_preview() {
+            let (count, bytes) = survey(args, server, pattern).await?;
+            if !args.consent.given_for(count, bytes)? {
+                return Ok(None);
+            }
+        }
         let begun: Job = understood(server.delete(&path).await?)?;
         let spinner = progress::spinner(args.quiet);
         let job = follow(server, &begun.id, |job| {
@@ -54,9 +73,27 @@ fn evict_matching(args: &EvictArgs, pattern: &str) -> anyhow::Result<()> {
         });
         let job = job.await;
         spinner.finish_and_clear();
-        job
+        job.map(Some)
     })?;
-    conclude(&job, &args.admin, "open and pinned files stay without --force")
+    job.map_or(Ok(()), |job| conclude(&job, &args.admin, "open and pinned files stay without --force"))
+}
+
+/// Number and bytes of the files that match `pattern` and would be removed.
+async fn survey(args: &EvictArgs, server: &Connection, pattern: &str) -> anyhow::Result<(u64, u64)> {
+    let (mut count, mut bytes) = (0, 0);
+    files::matching(server, &format!("&pattern={}", encoded(pattern)), |file| {
+        if goes(args, &file) {
+            count += 1;
+            bytes += file.present_bytes;
+        }
+        Ok(())
+    })
+    .await?;
+    Ok((count, bytes))
+}
+
+const fn goes(args: &EvictArgs, file: &CachedFile) -> bool {
+    args.force || (!file.is_open && file.pinned_until.is_none())
 }
 
 /// Prints the result of a job that removes files.

@@ -3,6 +3,7 @@
 use super::{
     AdminArgs,
     connection::{Connection, understood},
+    consent::Consent,
     evict::conclude,
     jobs::follow,
 };
@@ -31,9 +32,11 @@ pub(crate) struct DrainArgs {
 /// Remove the least valuable files from a running cache, as an automatic purge does
 #[derive(Debug, clap::Args)]
 pub(crate) struct PurgeArgs {
-    /// Share of the budget, or of the file system, that may remain in use: 80% or 0.8
+    /// Share of the space used by the cached files now that may remain in use: 80% or 0.8
     #[arg(long, value_name = "SHARE", value_parser = parse_share)]
     to: f64,
+    #[command(flatten)]
+    consent: Consent,
     /// Show no progress
     #[arg(short, long)]
     quiet: bool,
@@ -95,14 +98,25 @@ pub(crate) fn drain(args: &DrainArgs) -> anyhow::Result<()> {
 
 pub(crate) fn purge(args: &PurgeArgs) -> anyhow::Result<()> {
     let job = args.admin.run(async |server| {
-        let begun: Job = understood(server.post("/api/v1/purge", Some(&json!({ "to": args.to }))).await?)?;
-        let spinner = progress::spinner(args.quiet);
-        spinner.set_message("purging");
-        let job = follow(server, &begun.id, |_| ()).await;
-        spinner.finish_and_clear();
-        job
+        if args.consent.needs_preview() {
+            let Job { files, bytes, .. } = purge_job(args, server, true).await?;
+            if !args.consent.given_for(files.done, bytes)? {
+                return Ok(None);
+            }
+        }
+        purge_job(args, server, false).await.map(Some)
     })?;
-    conclude(&job, &args.admin, "some files were in use")
+    job.map_or(Ok(()), |job| conclude(&job, &args.admin, "some files were in use"))
+}
+
+async fn purge_job(args: &PurgeArgs, server: &Connection, dry_run: bool) -> anyhow::Result<Job> {
+    let request = json!({ "to": args.to, "dry_run": dry_run });
+    let begun: Job = understood(server.post("/api/v1/purge", Some(&request)).await?)?;
+    let spinner = progress::spinner(args.quiet);
+    spinner.set_message(if dry_run { "looking for files to remove" } else { "purging" });
+    let job = follow(server, &begun.id, |_| ()).await;
+    spinner.finish_and_clear();
+    job
 }
 
 /// Parses `80%` or `0.8`.

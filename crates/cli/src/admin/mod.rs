@@ -2,6 +2,7 @@
 
 mod address;
 mod connection;
+mod consent;
 pub(crate) mod evict;
 pub(crate) mod files;
 pub(crate) mod jobs;

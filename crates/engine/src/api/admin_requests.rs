@@ -13,20 +13,20 @@ use forebay_types::{Lfn, PurgeReason, Share};
 use std::sync::Arc;
 
 impl Engine {
-    /// Removes entries until at most `fraction` (0 to 1) of the budget is used, or of each file system when there is none.
+    /// Removes entries until `fraction` (0 to 1) of what they use now remains. A `dry_run` only reports what would go.
     ///
     /// # Errors
     /// When the fraction is out of range, or the index is not in use.
-    pub async fn purge_to(&self, fraction: f64) -> Result<PurgeReport, Error> {
+    pub async fn purge_to(&self, fraction: f64, dry_run: bool) -> Result<PurgeReport, Error> {
         let share = Share::of_fraction(fraction)
-            .ok_or_else(|| Error::Unsupported { what: format!("a purge to {fraction} of the whole") })?;
+            .ok_or_else(|| Error::Unsupported { what: format!("a purge to {fraction} of what is used") })?;
         let context = self.context();
         let purge_ledger = &context.purge_ledger;
-        // Checked before the measurement: without an index no victim can be picked.
+        // Without an index no victim can be picked.
         context.catalog.as_ref().and_then(|catalog| catalog.index()).ok_or(Error::NoIndex)?;
-        let disks = self.inner.purge.measure().await;
-        let goals = plan_purge_to(share, &purge_ledger.options.rules, &disks, &purge_ledger.ledger.lock());
-        Ok(self.inner.purge.purge(&goals).await)
+        let goals = plan_purge_to(share, &purge_ledger.ledger.lock());
+        let purge = &self.inner.purge;
+        Ok(if dry_run { purge.preview(&goals).await } else { purge.purge(&goals).await })
     }
 
     /// Removes an entry, unless a client has it open or it is pinned. With `force` it is removed in any case: a client that has the file open

@@ -234,6 +234,34 @@ impl Purge {
         report
     }
 
+    /// What a purge for `goals` would remove. Entries in use count, which a purge leaves, and takes others for.
+    pub(crate) async fn preview(&self, goals: &[Goal]) -> PurgeReport {
+        let _turn = self.turn.lock().await;
+        let ledger = &self.context.purge_ledger.ledger;
+        ledger.lock().end_pins(forebay_net::clock::now_unix());
+        let mut run = PurgeRun::new(goals);
+        let mut report = PurgeReport::default();
+        let mut victims = Vec::new();
+        loop {
+            let slice: Vec<Victim> = {
+                // Locked per slice: writes account their growth in between.
+                let mut ledger = ledger.lock();
+                std::iter::from_fn(|| run.next(&mut ledger)).take(SLICE).collect()
+            };
+            if slice.is_empty() {
+                break;
+            }
+            for victim in slice {
+                report.files += 1;
+                report.freed += victim.footprint;
+                victims.push(victim.id);
+            }
+        }
+        run.give_up(&victims, &mut ledger.lock());
+        report.unmet = goals.iter().map(|goal| goal.to_free).sum::<Footprint>() - report.freed;
+        report
+    }
+
     /// Has the room that a purge has made used.
     async fn make_room_known(&self, report: &PurgeReport) {
         if report.files > 0 {

@@ -248,13 +248,16 @@ fn pinned_files_stay_until_they_are_unpinned() {
         assert!(house.engine.pin(&key("/1"), 1000).await.unwrap(), "a pin that has expired long ago");
         assert!(!house.engine.pin(&key("/none"), i64::MAX).await.unwrap());
         assert_eq!(house.engine.evict(&key("/0"), false).await.unwrap(), Evicted::Pinned);
-        let report = house.engine.purge_to(0.0).await.unwrap();
+        let preview = house.engine.purge_to(0.0, true).await.unwrap();
+        assert_eq!((preview.files, preview.unmet.bytes), (2, TAKES));
+        assert_eq!(used_bytes(&house).await, 3 * TAKES, "a preview removes nothing");
+        let report = house.engine.purge_to(0.0, false).await.unwrap();
         assert_eq!((report.files, report.unmet.bytes), (2, TAKES));
         assert!(root.path().join("0").exists());
         assert!(house.engine.unpin(&key("/0")).await.unwrap());
-        assert_eq!(house.engine.purge_to(0.0).await.unwrap().files, 1);
+        assert_eq!(house.engine.purge_to(0.0, false).await.unwrap().files, 1);
         assert_eq!(used_bytes(&house).await, 0);
-        assert!(house.engine.purge_to(1.5).await.is_err());
+        assert!(house.engine.purge_to(1.5, false).await.is_err());
     });
 }
 
@@ -331,7 +334,7 @@ fn removals_that_race_opens_cost_nobody_a_byte() {
         while readers.iter().any(|reader| !reader.is_finished()) {
             round += 1;
             if round % 5 == 0 {
-                removed += house.engine.purge_to(0.0).await.map_or(0, |report| report.files);
+                removed += house.engine.purge_to(0.0, false).await.map_or(0, |report| report.files);
             }
             let evicted = house.engine.evict(&key(paths[round % 3]), false).await.unwrap();
             removed += u64::from(matches!(evicted, Evicted::Removed { .. }));
@@ -342,7 +345,7 @@ fn removals_that_race_opens_cost_nobody_a_byte() {
         }
         assert!(removed > 0, "nothing was removed in {round} rounds");
         until(|| open_data_files(root.path()) == 0).await;
-        house.engine.purge_to(0.0).await.unwrap();
+        house.engine.purge_to(0.0, false).await.unwrap();
         until(|| indexed(&house) == 0).await;
         assert_eq!(used_bytes(&house).await, 0, "the accounts sum up");
     });

@@ -72,7 +72,7 @@ fn a_purge_removes_files_without_a_reader_for_the_time_of_a_lease() {
         let path = filled(&house).await;
         while path.exists() {
             last_used_long_ago(&path);
-            house.engine.purge_to(0.0).await.unwrap();
+            house.engine.purge_to(0.0, false).await.unwrap();
         }
         house.engine.shutdown().await;
     });

@@ -128,7 +128,7 @@ fn what_the_filler_has_opened_to_others_is_left_to_clients_for_a_lease() {
         last_used_long_ago(&path);
         assert_eq!(sent(&manager, NAMED, Redirects::ToFiles).await.unwrap(), path.display().to_string());
         assert_eq!(engine.evict(&key(), false).await.unwrap(), Evicted::Open, "a client may read it");
-        engine.purge_to(0.0).await.unwrap();
+        engine.purge_to(0.0, false).await.unwrap();
         assert!(path.exists());
         assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o644, "still open to others");
 
