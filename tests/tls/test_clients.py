@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import socket
+import ssl
 import struct
 from collections.abc import Callable
 from pathlib import Path
@@ -81,6 +82,27 @@ def test_parallel_streams_are_encrypted_when_the_policy_says_so(
         got = fetch("xrdcp", ground, url(server, "root"), {**grid.environment(), **streams})
         assert_same(got, patterns[PATH].all(), policy)
         assert handshakes(server) == expected, policy
+
+
+@pytest.mark.parametrize("policy", ["capable", "login", "session"])
+def test_data_of_an_encrypted_session_is_never_in_clear(
+    policy: str, export: Callable[..., Forebay], ground: Ground, grid: Grid, patterns: dict[str, Pattern]
+) -> None:
+    server = export(policy=policy)
+    # The stock client wants clear streams for the data then, and the stock server accepts them.
+    wishes = {"XRD_TLSNODATA": "1", "XRD_SUBSTREAMSPERCHANNEL": "4", "XRD_CPCHUNKSIZE": "262144"}
+    got = fetch("xrdcp", ground, url(server), {**grid.environment(), **wishes})
+    assert_same(got, patterns[PATH].all(), "by the session itself")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    with (
+        RawClient("127.0.0.1", server.port, login=False) as session,
+        RawClient("127.0.0.1", server.port, login=False) as stream,
+    ):
+        session.start_tls(context)
+        session.login()
+        stream.greet()
+        assert stream.call(wire.Request.BIND, session.session_id).error == wire.Error.NOT_AUTHORIZED
 
 
 def test_client_with_many_requests_under_way_gets_every_answer(
