@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import signal
+import socket
 from collections.abc import Callable
 from pathlib import Path
+
+import pytest
 
 from harness import faults, forebay, xrootd
 from harness.content import Pattern, assert_same
@@ -109,3 +113,18 @@ def test_sighup_with_a_broken_file_keeps_the_old_configuration(ground: Ground, p
         until(lambda: "forebay.toml" in cache.process.output()[before:], "the error is logged with the file's name")
         assert client.stat(PATH).ok()
         assert cache.process.is_running()
+
+
+def test_service_manager_is_notified(ground: Ground, monkeypatch: pytest.MonkeyPatch) -> None:
+    name = f"forebay-test-{os.getpid()}"
+    monkeypatch.setenv("NOTIFY_SOCKET", f"@{name}")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.bind(f"\0{name}")
+        manager.settimeout(20)
+        with forebay.configured(ground, {"export": [{"path": "/", "origins": ["root://127.0.0.1:1"]}]}) as cache:
+            assert manager.recv(500).startswith(b"READY=1\n")
+            cache.process.signal(signal.SIGHUP)
+            assert manager.recv(500).startswith(b"RELOADING=1\n")
+            assert manager.recv(500).startswith(b"READY=1\n")
+            assert cache.stop() == 0
+            assert manager.recv(500).startswith(b"STOPPING=1\n")

@@ -1,6 +1,7 @@
 //! `forebay serve`: runs the server until it is stopped.
 
 mod descriptors;
+mod notify;
 mod privileges;
 
 use crate::node::{self, Bound, Node, gate};
@@ -10,6 +11,7 @@ use forebay_config::{DEFAULT_FILE, Flag, Settings, flags, setting_help};
 use forebay_telemetry::{LogControl, init_logging};
 use forebay_types::Endpoint;
 use listenfd::ListenFd;
+use notify::ServiceManager;
 use std::{
     io::{self, Write},
     os::unix::net::UnixListener,
@@ -90,11 +92,16 @@ pub(crate) fn run(args: ServeArgs) -> anyhow::Result<()> {
     runtime.block_on(serve(&settings, bound, file, &log))
 }
 
+/// Status for the service manager.
+const SERVING: &str = "accepting connections";
+
 async fn serve(settings: &Settings, bound: Bound, file: Option<PathBuf>, log: &LogControl) -> anyhow::Result<()> {
     let mut signals = Signals::listen().context("installing signal handlers")?;
     let node = Node::start(settings, bound).await?;
     tokio::spawn(warn_of_unknown_origins(settings.config.origin_servers()));
     announce(&node).context("printing the addresses to standard output")?;
+    let manager = ServiceManager::of_environment();
+    manager.ready(SERVING);
     let mut is_lost = false;
     loop {
         tokio::select! {
@@ -105,11 +112,16 @@ async fn serve(settings: &Settings, bound: Bound, file: Option<PathBuf>, log: &L
             }
         }
         match &file {
-            Some(file) => reload(settings, file, &node, log),
+            Some(file) => {
+                manager.reloading();
+                reload(settings, file, &node, log);
+                manager.ready(SERVING);
+            }
             None => tracing::warn!("nothing to reload: the server was configured by flags"),
         }
     }
     tracing::info!("stopping");
+    manager.stopping();
     node.stop(settings.config.server.shutdown_time_max, signals.stop()).await;
     tracing::info!("stopped");
     if is_lost { bail!("another filler has taken over the store; see the log") } else { Ok(()) }
