@@ -67,7 +67,7 @@ def send_garbage(exchange: Exchange) -> None:
 
 @dataclass
 class Record:
-    """What clients and the observer have seen."""
+    """Observations of clients and of the process."""
 
     phase: str = ""
     latencies: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))

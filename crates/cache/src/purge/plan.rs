@@ -170,7 +170,7 @@ pub fn plan_purge(rules: &PurgeRules, disks: &[DiskSpace], ledger: &Ledger) -> V
     goals
 }
 
-/// Computes what has to go so that `share` of what all entries use now remains. What others use on the disks does not count.
+/// Plans a purge that leaves `share` of the space that all entries use now. Other data on the disks does not count.
 pub fn plan_purge_to(share: Share, ledger: &Ledger) -> Vec<Goal> {
     let used = ledger.usage().bytes;
     let to_free = Footprint { bytes: used.saturating_sub(share.of(used)), inodes: 0 };

@@ -89,7 +89,7 @@ impl Served {
         }
     }
 
-    /// Waits for the end of a server that was told to stop.
+    /// Waits for the end of a server that was asked to stop.
     pub(crate) fn stop_status(mut self) -> Option<i32> {
         self.child.wait().unwrap().code()
     }
