@@ -66,9 +66,9 @@ fn evict_matching(args: &EvictArgs, pattern: &str) -> anyhow::Result<()> {
                 return Ok(None);
             }
         }
-        let begun: Job = understood(server.delete(&path).await?)?;
+        let begin = async { understood(server.delete(&path).await?) };
         let spinner = progress::spinner(args.quiet);
-        let job = follow(server, &begun.id, |job| {
+        let job = follow(server, begin, |job: &Job| {
             spinner.set_message(format!("{} files, {} removed", job.files.done, text::bytes(job.bytes)));
         });
         let job = job.await;

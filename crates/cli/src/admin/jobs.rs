@@ -10,7 +10,10 @@ use std::{
     io::{self, Write},
     time::Duration,
 };
-use tokio::time::sleep;
+use tokio::{
+    signal::unix::{SignalKind, signal},
+    time::sleep,
+};
 
 /// List the jobs of a running server, or cancel one
 #[derive(Debug, clap::Args)]
@@ -71,20 +74,26 @@ pub(super) fn print_failures(out: &mut dyn Write, job: &Job) -> io::Result<()> {
     Ok(())
 }
 
-/// Waits until a job has ended, and reports its progress. Ctrl-C cancels the job.
-pub(super) async fn follow(server: &Connection, id: &str, mut show: impl FnMut(&Job)) -> anyhow::Result<Job> {
-    let mut interrupted = std::pin::pin!(tokio::signal::ctrl_c());
+/// Starts a job, waits until it has ended, and reports its progress. Ctrl-C cancels the job.
+pub(super) async fn follow(
+    server: &Connection,
+    begin: impl Future<Output = anyhow::Result<Job>>,
+    mut show: impl FnMut(&Job),
+) -> anyhow::Result<Job> {
+    // Before the job starts: it must not continue if Ctrl-C comes at once.
+    let mut interrupts = signal(SignalKind::interrupt())?;
+    let begun = begin.await?;
+    let path = path_of(&begun.id);
     loop {
-        let job: Job = understood(server.get(&path_of(id)).await?)?;
+        let job: Job = understood(server.get(&path).await?)?;
         show(&job);
         if job.state != JobState::Running {
             return Ok(job);
         }
         tokio::select! {
             biased;
-            interrupted = &mut interrupted => {
-                interrupted?;
-                server.delete(&path_of(id)).await?;
+            _ = interrupts.recv() => {
+                server.delete(&path).await?;
                 let advice = "the job was cancelled, completed work is kept; run the same command to continue";
                 return Err(AdminError::interrupted(advice));
             }

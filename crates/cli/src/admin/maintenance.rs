@@ -111,10 +111,10 @@ pub(crate) fn purge(args: &PurgeArgs) -> anyhow::Result<()> {
 
 async fn purge_job(args: &PurgeArgs, server: &Connection, dry_run: bool) -> anyhow::Result<Job> {
     let request = json!({ "to": args.to, "dry_run": dry_run });
-    let begun: Job = understood(server.post("/api/v1/purge", Some(&request)).await?)?;
+    let begin = async { understood(server.post("/api/v1/purge", Some(&request)).await?) };
     let spinner = progress::spinner(args.quiet);
     spinner.set_message(if dry_run { "looking for files to remove" } else { "purging" });
-    let job = follow(server, &begun.id, |_| ()).await;
+    let job = follow(server, begin, |_| ()).await;
     spinner.finish_and_clear();
     job
 }

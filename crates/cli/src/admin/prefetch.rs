@@ -104,8 +104,7 @@ async fn fetch_all(server: &Connection, names: &[String], is_quiet: bool) -> any
     let bar = progress::files_bar(names.len() as u64, is_quiet);
     let (mut jobs, mut sum): (Vec<Job>, Sum) = (Vec::new(), Sum::default());
     for part in names.chunks(NAMES_PER_JOB) {
-        let begun = begin(server, part).await?;
-        let job = follow(server, &begun.id, |job| {
+        let job = follow(server, begin(server, part), |job| {
             bar.set_position(sum.done + sum.failed + job.files.done + job.files.failed);
             bar.set_message(text::bytes(sum.bytes + job.bytes));
         });
