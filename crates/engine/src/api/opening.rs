@@ -85,9 +85,10 @@ impl Engine {
         redirects: Redirects,
         purpose: OpenPurpose,
     ) -> Result<Opening, Error> {
+        // Rare ways are on the heap, so that the future of a hit stays small: it is moved several times.
         if request.is_of_directory {
             // A file is refused by its stat.
-            self.stat(request, caller).await?;
+            Box::pin(self.stat(request, caller)).await?;
             return Err(Error::IsDirectory { lfn: request.lfn.clone() });
         }
         let mut may_switch = false;
@@ -122,7 +123,7 @@ impl Engine {
                 let is_left =
                     target.leaves_misses() && !only_if_cached && !request.tried.clone().take(&target.server.endpoint);
                 let origin = if is_left { target.redirect(redirects) } else { None };
-                let file = self.open_target(target, only_if_cached, began, grant).await?;
+                let file = self.open_target(&target, only_if_cached, began, grant).await?;
                 // Before the direct open: the organization counts for clients that read the file on their own too.
                 file.note_owner(caller.client.organization.as_deref());
                 let file = match self.open_directly(file, &caller.client, is_direct).await {
@@ -189,7 +190,7 @@ impl Engine {
         // The authorization may have been a stat itself: its answer is fresh, so no second one is requested.
         match grant {
             Some(OriginGrant::Stat(stat)) => Ok(stat),
-            _ => self.stat_at_origin(target).await,
+            _ => Box::pin(self.stat_at_origin(target)).await,
         }
     }
 
@@ -205,7 +206,7 @@ impl Engine {
             self.inner.open_files.find(key).is_some() || may_be_on_disk()
         };
         let is_here = target.key.as_ref().is_some_and(may_be_here);
-        self.inner.permissions.check(target, want, is_here, &self.inner.metadata).await
+        Box::pin(self.inner.permissions.check(target, want, is_here, &self.inner.metadata)).await
     }
 
     /// Applies the rules to an open. If they depend on the size of a file that is not here, its origin is asked.
@@ -228,7 +229,7 @@ impl Engine {
             Some(size) => size,
             // The origin is not asked for a file that would be refused anyway.
             None if request.only_if_cached => return Err(not_cached(target)),
-            None => self.stat_at_origin(target).await?.size,
+            None => Box::pin(self.stat_at_origin(target)).await?.size,
         };
         match target.decide(request, caller, Some(size)) {
             Decision::Caching(caching) => Ok(caching),
@@ -238,29 +239,29 @@ impl Engine {
 
     async fn open_target(
         &self,
-        target: OriginTarget,
+        target: &OriginTarget,
         only_if_cached: bool,
         began: Instant,
         grant: Option<OriginGrant>,
     ) -> Result<Arc<CachedFile>, Error> {
         let key = if target.caching.action == Action::Cache { target.key.clone() } else { None };
         if only_if_cached {
-            let key = key.ok_or_else(|| not_cached(&target))?;
-            if !self.counts_as_cached(&target, &key).await {
-                return Err(not_cached(&target));
+            let key = key.ok_or_else(|| not_cached(target))?;
+            if !Box::pin(self.counts_as_cached(target, &key)).await {
+                return Err(not_cached(target));
             }
             // Never asks: a client that wants only cached files does not wait for an origin.
             return self.open_cached(target, &key, Asking::Never, began, grant).await;
         }
         // A grant proves that the file is there.
         if grant.is_none() {
-            self.check_not_missing(&target)?;
+            self.check_not_missing(target)?;
         }
         match key {
             Some(key) => self.open_cached(target, &key, Asking::AsNeeded, began, grant).await,
             // Not in the table: every open of such a file has its own connection state, and is closed with its handle.
             None => {
-                let file = load_unkept(self.context(), target, grant).await?;
+                let file = Box::pin(load_unkept(self.context(), target.clone(), grant)).await?;
                 file.attach();
                 Ok(file)
             }
@@ -269,7 +270,7 @@ impl Engine {
 
     async fn open_cached(
         &self,
-        target: OriginTarget,
+        target: &OriginTarget,
         key: &CacheKey,
         asking: Asking,
         began: Instant,
@@ -293,13 +294,10 @@ impl Engine {
                 load(Arc::clone(&context), target.clone(), grant, checksum)
             }
         };
-        let admit = |file| {
-            let target = &target;
-            async move { admit(&file, target, began, asking, &self.inner.metadata).await }
-        };
-        let file = self.inner.open_files.attach(key, load, admit).await?;
+        let admit = |file| async move { admit(&file, target, began, asking, &self.inner.metadata).await };
+        let file = self.inner.open_files.attach(key, &load, admit).await?;
         // After the admission: a refused client must not lend its credentials to the fills of others.
-        file.renew_credentials(&target);
+        file.renew_credentials(target);
         Ok(file)
     }
 

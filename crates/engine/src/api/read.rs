@@ -282,7 +282,7 @@ impl Read {
                 chunk = chunks.next() => break (left, chunk),
                 () = link.silence() => reservation.lend(),
             }
-            // What is requested behind it holds memory for nothing, too.
+            // Requests behind it wait for the same origin: their memory goes back to the budget too.
             self.give_up_behind_front();
         };
         let Some(ReadStep::Bypass(bypass)) = self.pieces.front_mut() else { return Ok(None) };

@@ -65,7 +65,7 @@ pub(crate) async fn admit(
     // Without a key nothing is stored that could be compared.
     let Some(key) = &target.key else { return Ok(()) };
     let comparison = Comparison { file, target, key, metadata, since: Some(began) };
-    let found = due.ask(metadata, comparison.run()).await?;
+    let found = due.ask(metadata, Box::pin(comparison.run())).await?;
     match (due.verdict(&found), found) {
         (Verdict::Serve, _) => {
             metrics.add_check(CheckResult::Unchanged);
@@ -125,7 +125,7 @@ pub(crate) async fn stat_closed(
         told = Some(stat);
         Ok(if is_same { Found::Unchanged } else { Found::Changed })
     };
-    let found = due.ask(metadata, question).await?;
+    let found = due.ask(metadata, Box::pin(question)).await?;
     match (due.verdict(&found), found, told) {
         (Verdict::Serve | Verdict::ServeStale, _, told) => {
             Ok(FileStat { access: told.and_then(|stat| stat.access), ..copy.stat })
@@ -143,7 +143,8 @@ pub(crate) async fn access_at_origin(metadata: &OriginMetadata, target: &OriginT
     if target.writes == Writes::Refuse || metadata.is_resting(&target.server) {
         return None;
     }
-    let asked = tokio::time::timeout(target.decisions.options.check_time_max, metadata.stat(target, None)).await;
+    let asked = Box::pin(metadata.stat(target, None));
+    let asked = tokio::time::timeout(target.decisions.options.check_time_max, asked).await;
     let has_failed = asked.as_ref().map_or(true, |asked| asked.as_ref().is_err_and(Error::is_retryable));
     metadata.note_answer(&target.server, has_failed);
     asked.ok()?.ok()?.0.access

@@ -2,7 +2,7 @@
 
 use crate::house::{BLOCK, House, caller, check, collect, open_data_files, options, request, run, until};
 use forebay_cache::{ChecksumState, Cinfo};
-use forebay_engine::{Error, Options};
+use forebay_engine::{Error, Options, Redirects};
 use forebay_testkit::MemoryOrigin;
 use forebay_types::{BlockSize, ByteRange, Outcome};
 use std::{
@@ -293,5 +293,18 @@ fn a_file_above_the_size_limit_is_passed_through_and_one_at_it_is_stored() {
         }
         assert_eq!(house.bytes(Outcome::Bypassed), 20);
         assert!(!root.path().join((140_u64 << 40).to_string()).exists());
+    });
+}
+
+#[test]
+fn requests_of_cached_files_have_small_futures() {
+    run(async {
+        let root = tempfile::tempdir().unwrap();
+        let house = House::build(root.path(), MIB);
+        let (request, caller) = (request("/f"), caller());
+        let open = size_of_val(&house.engine.open_or_redirect(&request, &caller, Redirects::Never));
+        let stat = size_of_val(&house.engine.stat(&request, &caller));
+        // A front moves them several times; rare ways belong on the heap.
+        assert!(open <= 2560 && stat <= 2048, "open {open}, stat {stat} bytes");
     });
 }
