@@ -11,7 +11,7 @@ use super::{
     site::{Security, Site, Written},
 };
 
-/// What the file has on clients, in its order.
+/// The access control of clients, in the order of the file.
 #[derive(Debug, Default)]
 pub(super) struct Protection {
     pub(super) methods: Vec<&'static str>,

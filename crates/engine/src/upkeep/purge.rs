@@ -234,7 +234,8 @@ impl Purge {
         report
     }
 
-    /// What a purge for `goals` would remove. Entries in use count, which a purge leaves, and takes others for.
+    /// Counts the entries that a purge for `goals` would remove. Entries in use are counted too; the purge leaves them and removes
+    /// others instead.
     pub(crate) async fn preview(&self, goals: &[Goal]) -> PurgeReport {
         let _turn = self.turn.lock().await;
         let ledger = &self.context.purge_ledger.ledger;
