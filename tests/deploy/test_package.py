@@ -70,7 +70,7 @@ def test_installed_server_serves_and_is_administered_over_the_socket_that_system
     as_user = ["setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups", "--inh-caps=-all"]
     server = machine.start(ground, "installed", [*activate, *as_user, *start.split()])
     server.wait_for_line(r"^Listening on ")
-    assert "ready" in machine.done("forebay", "status")
+    until(lambda: "ready" in machine.done("forebay", "status"), "the server is started by a connection, and ready")
     server.wait_for_line(rf"^admin unix:{SOCKET}$")
     for turn in ("cold", "warm"):
         assert_same(fetch("xrdcp", ground, f"root://127.0.0.1:{port}/{PATH}", {}), patterns[PATH].all(), turn)

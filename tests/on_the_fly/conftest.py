@@ -96,6 +96,10 @@ class Site:
         process.wait_for_line(r"^ready root://")
         return self._keep(process)
 
+    def log(self, name: str) -> str:
+        """The log of XRootD's client in a job."""
+        return (self.logs / name).read_text(errors="replace")
+
     def sent_bytes(self) -> Sent:
         """The bytes sent by each host so far."""
         return Sent(self.hosts)
