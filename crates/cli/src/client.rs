@@ -85,9 +85,12 @@ fn tls_of_environment() -> anyhow::Result<Option<TlsConnector>> {
     Ok(Some(tls.context("configuring TLS from X509_CERT_DIR and X509_USER_PROXY")?))
 }
 
+/// Default filter of the log: a command reports the failure of its server itself.
+const LOG_FILTER: &str = "warn,forebay_telemetry::failing_servers=error";
+
 /// Runs a single command. Events are logged to standard error with the filter in `RUST_LOG`.
 pub(crate) fn block_on<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
-    let filter = env::var("RUST_LOG").unwrap_or_else(|_| "warn".to_owned());
+    let filter = env::var("RUST_LOG").unwrap_or_else(|_| LOG_FILTER.to_owned());
     init_logging(LogFormat::Text, &filter).map_err(|error| UsageError(format!("RUST_LOG: {error}")))?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("starting the runtime")?;
     let result = runtime.block_on(work);

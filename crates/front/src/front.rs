@@ -14,7 +14,7 @@ pub struct Front {
     pub backend: Backend,
     /// Authenticates clients, and holds the rules.
     pub gate: Arc<Gate>,
-    /// While it is draining, fronts accept no connections and open no files.
+    /// While it is draining, fronts open no files.
     pub readiness: Readiness,
     pub answer_memory: MemoryPool,
     pub limits: ClientLimits,

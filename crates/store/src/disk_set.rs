@@ -47,19 +47,22 @@ impl DiskSet {
     /// When no disk can be opened.
     pub fn open(specs: Vec<VolumeSpec>, limits: HealthLimits, clock: Clock) -> Result<Self, StoreError> {
         assert!((1..=VOLUMES_MAX).contains(&specs.len()), "a set of {} disks", specs.len());
-        let mut first_error = None;
+        let mut failures = Vec::new();
         let mut volumes = Vec::new();
         for (number, spec) in (0..).zip(specs) {
-            let volume = Volume::new(VolumeId(number), spec, limits, clock);
-            if let Err(error) = volume.open() {
-                first_error.get_or_insert(error);
-            }
-            volumes.push(Arc::new(volume));
+            let volume = Arc::new(Volume::new(VolumeId(number), spec, limits, clock));
+            failures.extend(volume.open().err().map(|error| (Arc::clone(&volume), error)));
+            volumes.push(volume);
         }
-        match first_error {
-            Some(error) if !volumes.iter().any(|volume| volume.health().is_online()) => Err(error),
-            _ => Ok(Self { volumes, remembered: Remembered::default() }),
+        if failures.len() == volumes.len()
+            && let Some((_, error)) = failures.drain(..).next()
+        {
+            return Err(error);
         }
+        for (volume, error) in failures {
+            volume.note_absent(&error);
+        }
+        Ok(Self { volumes, remembered: Remembered::default() })
     }
 
     fn volume(&self, id: VolumeId) -> Option<&Arc<Volume>> {

@@ -84,7 +84,7 @@ impl Connection {
             if source.kind() == io::ErrorKind::PermissionDenied {
                 return self.denied("the socket's permissions deny access: run as root or as the server's user, or set admin.socket_group");
             }
-            let question = "is it running, and is this its admin port (--admin, --config)?";
+            let question = "is it running, and is this its admin port (--admin, FOREBAY_ADMIN, --config)?";
             let text = format!("cannot reach the server at {}: {source}; {question}", self.address);
             AdminError::new(AdminError::UNREACHABLE, text)
         })?;

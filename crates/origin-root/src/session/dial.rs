@@ -84,6 +84,9 @@ impl Dialer {
             let reason = match error {
                 ConnectError::Forbidden { address, .. } => return forbidden(to, address),
                 ConnectError::Resolve { source, .. } => format!("its name cannot be resolved: {source}"),
+                ConnectError::Refused { address, source, .. } if endpoint.to_string() == address.to_string() => {
+                    source.to_string()
+                }
                 ConnectError::Refused { address, source, .. } => format!("{address}: {source}"),
                 ConnectError::TimedOut { limit, .. } => format!("no answer within {limit:?}"),
             };

@@ -48,8 +48,7 @@ struct Refusals {
 const REFUSALS_LOG_INTERVAL: Duration = Duration::from_secs(10);
 
 impl Server {
-    /// A server that answers from the backend of `front`. While that is draining, new connections are closed at once and opens
-    /// are refused; open files are served further.
+    /// A server that answers from the backend of `front`.
     pub fn new(front: Arc<Front>, options: Options) -> Self {
         Self { state: Arc::new(ServerState::new(front, options)) }
     }
@@ -73,13 +72,9 @@ impl Server {
         connections.drain().await;
     }
 
-    /// Starts to serve a new connection, unless the server is draining or a limit is reached.
+    /// Starts to serve a new connection, unless a limit is reached. A draining server accepts connections too: the refusal of an
+    /// open sends clients elsewhere at once, whereas they try for minutes to connect again after a closed connection.
     fn admit(&self, stream: TcpStream, peer: SocketAddr, connections: &mut Connections) {
-        // A closed connection makes clients try another server.
-        if self.state.front.readiness.is_draining() {
-            tracing::debug!(%peer, "connection refused: the server is draining");
-            return;
-        }
         let places = match self.state.front.limits.admit(peer.ip()) {
             Ok(places) => places,
             Err(limit) => {

@@ -2,7 +2,6 @@
 
 use crate::site::{Site, open, read, run};
 use forebay_proto::{ErrorCode, OpenOptions};
-use tokio::{io::AsyncReadExt, net::TcpStream};
 
 #[test]
 fn opens_are_refused_and_open_files_are_served() {
@@ -20,13 +19,12 @@ fn opens_are_refused_and_open_files_are_served() {
 }
 
 #[test]
-fn new_connections_are_closed_at_once() {
+fn new_connections_are_told_to_try_another_server() {
     run(async {
         let site = Site::of_files().await;
+        site.put("f", &[7; 5000]);
         site.readiness.set_draining();
-        let mut stream = TcpStream::connect(site.address).await.unwrap();
-        assert!(!matches!(stream.read(&mut [0]).await, Ok(1..)));
-        site.readiness.set_ready();
-        site.login().await;
+        let mut peer = site.login().await;
+        assert_eq!(peer.error(open("/f", OpenOptions::READ)).await, ErrorCode::OVERLOADED);
     });
 }

@@ -70,18 +70,16 @@ impl Volume {
         if self.health().is_online() { self.disk() } else { None }
     }
 
-    /// Opens or reopens the disk; offline if that fails.
+    /// Opens or reopens the disk.
     pub(crate) fn open(&self) -> Result<(), StoreError> {
-        match (self.spec.open)(self.id) {
-            Ok(disk) => {
-                *self.disk.write() = Some(disk);
-                Ok(())
-            }
-            Err(error) => {
-                self.note(|health, now| health.failed(now, Fault::Absent), Some(&error));
-                Err(error)
-            }
-        }
+        let disk = (self.spec.open)(self.id)?;
+        *self.disk.write() = Some(disk);
+        Ok(())
+    }
+
+    /// The disk could not be opened: it is offline.
+    pub(crate) fn note_absent(&self, error: &StoreError) {
+        self.note(|health, now| health.failed(now, Fault::Absent), Some(error));
     }
 
     /// Runs an operation on the disk and takes note of how it went.

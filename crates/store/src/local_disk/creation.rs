@@ -12,7 +12,7 @@ use forebay_cache::CacheKey;
 use rustix::fs::OFlags;
 
 /// Tries to create an entry in a directory that removals take away again and again.
-const CREATE_ATTEMPTS_MAX: u32 = 8;
+const CREATE_ATTEMPTS_MAX: u32 = 64;
 
 /// The result of creating an entry's files where nothing should be.
 enum Attempt {
