@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from .ground import Ground, program
+from .hosts import Host
 from .pki import Credential
 from .process import Process, give_to_service
 from .tokens import ANY_AUDIENCE, TokenIssuer
@@ -164,6 +165,18 @@ def cluster(ground: Ground, data: Path) -> Origin:
     processes[1].wait_for_line("cms_setStatus: .* resumed")
     until(lambda: _knows(front, _some_file(data)), "the redirector knows its data server", within=60)
     return Origin(front, data, processes)
+
+
+def on_host(ground: Ground, host: Host, data: Path) -> Process:
+    """A server of the directory at the usual port of a host."""
+    directory = ground.directory("origin")
+    configuration = directory / "xrootd.cfg"
+    lines = ["all.export / r/o", f"oss.localroot {data}", f"all.adminpath {directory}", f"all.pidpath {directory}"]
+    configuration.write_text("\n".join(lines) + "\n")
+    command = host.command(program("xrootd"), "-c", configuration, "-p", "1094")
+    process = Process("origin", command, directory, keep_root=True)
+    process.wait_for_line("xrootd .* initialization completed", within=60)
+    return process
 
 
 def xcache(ground: Ground, store: Path, origin_address: str) -> Origin:

@@ -7,27 +7,16 @@ from pathlib import Path
 
 import pytest
 
+from harness import xrootd
 from harness.content import Pattern
 from harness.forebay import write_configuration
-from harness.ground import Ground, program
+from harness.ground import Ground
 from harness.hosts import Host, Hosts
 from harness.process import Process
 from harness.root_files import Sums
 
 PORT = 1094
 BLOCK_SIZE = "64KiB"
-
-
-def start_origin(ground: Ground, host: Host, data: Path) -> Process:
-    """The distribution's xrootd on a host."""
-    directory = ground.directory("origin")
-    configuration = directory / "xrootd.cfg"
-    lines = ["all.export / r/o", f"oss.localroot {data}", f"all.adminpath {directory}", f"all.pidpath {directory}"]
-    configuration.write_text("\n".join(lines) + "\n")
-    command = host.command(program("xrootd"), "-c", configuration, "-p", str(PORT))
-    process = Process("origin", command, directory, keep_root=True)
-    process.wait_for_line("xrootd .* initialization completed", within=60)
-    return process
 
 
 class Sent:
@@ -74,7 +63,7 @@ class Site:
 
     def start_origin(self, data: Path) -> Process:
         """The distribution's xrootd."""
-        return self._keep(start_origin(self.ground, self.hosts["origin"], data))
+        return self._keep(xrootd.on_host(self.ground, self.hosts["origin"], data))
 
     def start(self, role: str) -> Process:
         """A server in the role of the host's name."""
