@@ -38,8 +38,11 @@ impl Address {
 
     /// Parses `http://HOST:PORT`, `unix:PATH` or a path.
     fn parse(text: &str) -> Result<Self, UsageError> {
-        let usage =
-            || UsageError(format!("invalid admin port `{text}`: the form of --admin and FOREBAY_ADMIN is /path/to/socket or http://HOST:PORT"));
+        let usage = || {
+            UsageError(format!(
+                "invalid admin port `{text}`: the form of --admin and FOREBAY_ADMIN is /path/to/socket or http://HOST:PORT"
+            ))
+        };
         if let Some(rest) = text.strip_prefix("http://") {
             let authority = rest.trim_end_matches('/');
             let port = authority.rsplit_once(':').and_then(|(host, port)| Some(port).filter(|_| !host.is_empty()));
