@@ -15,7 +15,9 @@ mod transfer;
 mod upkeep;
 
 pub use accounting::purge_ledger::{DiskUse, Evicted, PurgeReport, QuotaUse, Usage};
-pub use api::{engine::Engine, entry_queries::ENTRIES_PER_PAGE_MAX, handle::Handle, opening::Opening, read::Read};
+pub use api::{
+    engine::Engine, entry_queries::ENTRIES_PER_PAGE_MAX, handle::Handle, listing::Listing, opening::Opening, read::Read,
+};
 pub use base::{
     digest::{ChecksumAlgorithm, ChecksumAlgorithmError},
     error::Error,

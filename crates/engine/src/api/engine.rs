@@ -2,7 +2,7 @@
 
 use crate::{
     Caller, Delegation, Error, OpenRequest, Options, Space, WritePolicy,
-    api::staging::Staging,
+    api::{listing::Listing, staging::Staging},
     base::error::with_cause,
     catalog,
     entries::{
@@ -25,7 +25,7 @@ use crate::{
 use forebay_origin::ListDetail;
 use forebay_store::{Disk, VolumeInfo};
 use forebay_telemetry::{Metrics, Observers};
-use forebay_types::{DirEntry, Lfn};
+use forebay_types::Lfn;
 use parking_lot::{Mutex, RwLock};
 use std::{sync::Arc, time::Duration};
 use tokio::{sync::mpsc, task::JoinHandle};
@@ -146,23 +146,25 @@ impl Engine {
     ///
     /// # Errors
     /// As for [`Engine::open`]; also when the path is not a directory.
-    pub async fn list(
-        &self,
-        request: &OpenRequest,
-        caller: &Caller,
-        detail: ListDetail,
-    ) -> Result<Vec<DirEntry>, Error> {
+    pub async fn list(&self, request: &OpenRequest, caller: &Caller, detail: ListDetail) -> Result<Listing, Error> {
+        let context = &self.inner.context;
         match self.target(request, &caller.delegation)? {
-            Target::Local { tree, lfn } => self.blocking(lfn, move |lfn| tree.list(lfn, detail)).await,
+            Target::Local { tree, lfn } => {
+                let entries = self.blocking(lfn, move |lfn| tree.list(lfn, detail)).await?;
+                Listing::new(entries, context).await
+            }
             // A listing is not kept: the origin is asked for the client at once.
             Target::Origin(target) => {
+                let link = context.admission.link(&target.server);
+                // Held until the listing has memory: clients that do not take theirs must not let others gather.
+                let _place = link.listings.acquire().await;
                 let mut entries = target.origin.list(&target.path_for_client(), detail).await?;
                 if target.writes == Writes::Refuse {
                     for stat in entries.iter_mut().filter_map(|entry| entry.stat.as_mut()) {
                         stat.access = None;
                     }
                 }
-                Ok(entries)
+                Listing::new(entries, context).await
             }
         }
     }

@@ -4,7 +4,7 @@ use crate::{
     Checksum,
     base::digest::ChecksumAlgorithm,
     entries::{block_sums::WrittenSums, lazy_data_file::LazyDataFile},
-    link::memory_budget::MapMemory,
+    link::memory_budget::HeldMemory,
 };
 use forebay_cache::{AdlerPieces, BlockMap, BlockSet, BlockSums, Cinfo, DataFileId, Trust};
 use forebay_index::Generation;
@@ -34,7 +34,7 @@ pub(crate) struct StoredEntry {
     /// The same, when it was not on disk from the start.
     lazy_data: Option<Arc<LazyDataFile>>,
     pub(crate) map: BlockMap,
-    _map_memory: MapMemory,
+    _map_memory: HeldMemory,
     /// The checksums of the blocks. Locked for moments only, never across a look at the disk.
     pub(crate) sums: Mutex<BlockSums>,
     pub(crate) record: Mutex<Record>,
@@ -90,7 +90,7 @@ impl StoredEntry {
             data,
             lazy_data: None,
             map,
-            _map_memory: MapMemory::default(),
+            _map_memory: HeldMemory::default(),
             sums: Mutex::default(),
             record: Mutex::new(record),
             sync_turn: Mutex::new(()),
@@ -110,7 +110,7 @@ impl StoredEntry {
     }
 
     /// The entry, whose maps have this memory.
-    pub(crate) fn with_map_memory(self, memory: MapMemory) -> Self {
+    pub(crate) fn with_map_memory(self, memory: HeldMemory) -> Self {
         Self { _map_memory: memory, ..self }
     }
 

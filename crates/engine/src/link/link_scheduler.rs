@@ -39,6 +39,8 @@ pub(crate) struct Link {
     /// Notified when a fill of these has ended.
     idle_ended: Notify,
     pub(crate) turns: Turns,
+    /// Listings that are requested or wait for memory: one origin delays its own only.
+    pub(crate) listings: Semaphore,
     metrics: OriginMetrics,
 }
 
@@ -73,6 +75,9 @@ pub(crate) struct Delivery<'a> {
     has_begun: bool,
 }
 
+/// Directory listings of one origin that are in progress at the same time; further ones wait. Each is up to 64 MiB as received.
+const LISTINGS_MAX: usize = 4;
+
 /// Largest number of links remembered; beyond it they are measured again.
 const LINKS_MAX: usize = 4096;
 
@@ -102,6 +107,7 @@ impl Links {
             idle_bytes: AtomicU64::new(0),
             idle_ended: Notify::new(),
             turns: Turns::new(),
+            listings: Semaphore::new(LISTINGS_MAX),
             metrics: self.metrics.origin(server),
         });
         links.insert(server.clone(), Arc::clone(&link));

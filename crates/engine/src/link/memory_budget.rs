@@ -9,6 +9,7 @@
 use crate::link::link_scheduler::{Answers, Link, Probe};
 use bytes::Bytes;
 use forebay_cache::Geometry;
+use forebay_types::DirEntry;
 use parking_lot::Mutex;
 use std::sync::Arc;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -25,6 +26,12 @@ const DELIVERY_PART: u64 = 4;
 /// Size of the maps of large files that are open, as a part of the budget on top of it: a quarter.
 const MAPS_PART: u64 = 4;
 
+/// Size of the large listings that are sent to clients, as a part of the budget on top of it: a quarter.
+const LISTINGS_PART: u64 = 4;
+
+/// Largest size of a listing in bytes that does not count: some ten thousand entries.
+const SMALL_LISTING_BYTES: u64 = 1 << 20;
+
 /// Largest size of the maps of one file, in bytes, that does not count: files of 13 GiB in blocks of 64 KiB.
 const SMALL_MAP_BYTES: u64 = 128 << 10;
 
@@ -39,11 +46,12 @@ pub(crate) struct MemoryBudget {
     /// Counted in the others too.
     deliveries: Pool,
     maps: Pool,
+    listings: Pool,
 }
 
-/// The memory of the maps of an open file, until this is dropped.
+/// The memory of the maps of an open file or of a listing, until this is dropped.
 #[derive(Debug, Default)]
-pub(crate) struct MapMemory {
+pub(crate) struct HeldMemory {
     _permit: Option<OwnedSemaphorePermit>,
 }
 
@@ -87,23 +95,34 @@ impl MemoryBudget {
             unreserved: Pool::new(unreserved),
             deliveries: Pool::new(bytes / DELIVERY_PART),
             maps: Pool::new(bytes / MAPS_PART),
+            listings: Pool::new(bytes / LISTINGS_PART),
         }
+    }
+
+    /// Waits for memory for a listing that has been received; one that is larger than all of it is sent alone.
+    pub(crate) async fn reserve_listing(&self, entries: &[DirEntry]) -> HeldMemory {
+        let names: usize = entries.iter().map(|entry| entry.name.capacity()).sum();
+        let bytes = (names + size_of_val(entries)) as u64;
+        if bytes <= SMALL_LISTING_BYTES {
+            return HeldMemory::default();
+        }
+        HeldMemory { _permit: self.listings.acquire(bytes).await }
     }
 
     /// Takes memory for the maps of a file, if it is free now.
-    pub(crate) fn try_reserve_maps(&self, geometry: Geometry) -> Option<MapMemory> {
+    pub(crate) fn try_reserve_maps(&self, geometry: Geometry) -> Option<HeldMemory> {
         let bytes = map_bytes(geometry);
         if bytes <= SMALL_MAP_BYTES {
-            return Some(MapMemory::default());
+            return Some(HeldMemory::default());
         }
-        self.maps.try_acquire(bytes).map(|permit| MapMemory { _permit: Some(permit) })
+        self.maps.try_acquire(bytes).map(|permit| HeldMemory { _permit: Some(permit) })
     }
 
     /// Waits for memory for the maps of a file; one that is larger than all of it is opened alone.
-    pub(crate) async fn reserve_maps(&self, geometry: Geometry) -> MapMemory {
+    pub(crate) async fn reserve_maps(&self, geometry: Geometry) -> HeldMemory {
         match self.try_reserve_maps(geometry) {
             Some(memory) => memory,
-            None => MapMemory { _permit: self.maps.acquire(map_bytes(geometry)).await },
+            None => HeldMemory { _permit: self.maps.acquire(map_bytes(geometry)).await },
         }
     }
 
@@ -344,5 +363,21 @@ mod tests {
         drop(one);
         budget.reserve_maps(of_size(1 << 42)).await;
         assert!(budget.try_reserve_maps(of_size(1 << 40)).is_some());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn large_listings_share_a_part_of_the_memory_and_small_ones_do_not_wait() {
+        let of_len = |len| {
+            let entry = || DirEntry { name: "file".to_owned(), stat: None, checksum: None };
+            std::iter::repeat_with(entry).take(len).collect::<Vec<_>>()
+        };
+        let budget = MemoryBudget::new(16 * MIB);
+        let large = of_len(100_000);
+        let held = budget.reserve_listing(&large).await;
+        let limit = std::time::Duration::from_secs(1);
+        assert!(tokio::time::timeout(limit, budget.reserve_listing(&large)).await.is_err());
+        budget.reserve_listing(&of_len(1000)).await;
+        drop(held);
+        budget.reserve_listing(&large).await;
     }
 }

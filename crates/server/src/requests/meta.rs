@@ -76,13 +76,13 @@ impl ConnectionContext {
                 DirlistForm::Stats => ListDetail::Stats,
                 DirlistForm::Checksums => ListDetail::Checksums,
             };
-            let entries = match answer.wait_for(engine.list(&request, &caller, detail)).await {
-                Ok(entries) => entries,
+            let listing = match answer.wait_for(engine.list(&request, &caller, detail)).await {
+                Ok(listing) => listing,
                 Err(error) => return answer.fail(error.into()).await,
             };
             let mut encoder = DirlistEncoder::new(answer.reply, form);
             let mut frame = Vec::new();
-            for (number, mut entry) in entries.into_iter().enumerate() {
+            for (number, mut entry) in listing.entries.into_iter().enumerate() {
                 if front.gate.has_rules() {
                     // Rules are evaluated without waiting, and a directory may have a million entries.
                     if number % ENTRIES_PER_TURN == 0 {
