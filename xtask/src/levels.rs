@@ -25,6 +25,7 @@ const PLACES: &[(&str, Place)] = &[
     ("forebay-cache", Place::Level(1)),
     ("forebay-adopt", Place::Level(1)),
     ("forebay-auth", Place::Level(1)),
+    ("forebay-structure", Place::Level(1)),
     ("forebay-store", Place::Level(2)),
     ("forebay-index", Place::Level(3)),
     ("forebay-net", Place::Level(2)),
@@ -48,16 +49,20 @@ const PLACES: &[(&str, Place)] = &[
 /// Highest level of pure crates: no socket, no file, no clock, no task.
 const PURE_LEVEL_MAX: u8 = 1;
 
-/// What pure crates may use besides each other: containers, errors, hashing, and cryptography on what is in memory.
-const PURE_ALLOWED: [&str; 13] = [
+/// What pure crates may use besides each other: containers, errors, hashing, and cryptography and decompression of what is in memory.
+const PURE_ALLOWED: [&str; 17] = [
     "blowfish",
     "bytes",
     "cfb-mode",
     "crc32c",
+    "lz4_flex",
+    "lzma-rust2",
     "md-5",
+    "miniz_oxide",
     "openssl",
     "parking_lot",
     "percent-encoding",
+    "ruzstd",
     "serde",
     "serde_json",
     "simd-adler32",

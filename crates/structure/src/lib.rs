@@ -1,0 +1,24 @@
+//! The structure of ROOT files: where each basket (`TTree`) and page (`RNTuple`) of each column lies.
+//!
+//! Bytes go in, tables come out: [`Parser`] names the ranges of the file that it wants, is given their bytes, and ends with a
+//! [`Layout`]. It performs no I/O. Contents are judged as a stranger's: whatever a file states is checked against the limits
+//! of [`limits`] before memory is reserved, and an unknown or damaged file ends with an [`Outcome`], never with a panic.
+//!
+//! Served bytes never depend on a table. A wrong one can cost requests for ranges inside of the file, and nothing else, which
+//! is why checksums inside of the file are not verified.
+
+mod cursor;
+mod inflate;
+mod keys;
+pub mod limits;
+mod objects;
+mod parser;
+mod refusal;
+mod rntuple;
+mod table;
+mod tree;
+
+pub use inflate::inflate;
+pub use parser::{Layout, Parser, RefusedTree};
+pub use refusal::{Outcome, Refusal};
+pub use table::{Item, Tree, TreeKind};
