@@ -28,7 +28,7 @@ COMPARED_BYTES = 1 << 20
 def test_help_and_version_work(ground: Ground) -> None:
     assert "serve" in forebay.run(ground, "--help").stdout
     assert forebay.run(ground, "--version").stdout.startswith("forebay ")
-    for command in ("serve", "check-config", "inspect", "get", "ls", "stat"):
+    for command in ("serve", "check-config", "inspect", "get", "ls", "stat", "root-layout"):
         assert forebay.run(ground, command, "--help").returncode == 0
 
 

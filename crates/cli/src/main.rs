@@ -14,6 +14,7 @@ mod inspect;
 mod ls;
 mod node;
 mod progress;
+mod root_layout;
 mod serve;
 mod text;
 
@@ -39,6 +40,7 @@ enum Command {
     Get(get::GetArgs),
     Ls(ls::LsArgs),
     Stat(ls::StatArgs),
+    RootLayout(root_layout::RootLayoutArgs),
     Status(admin::status::StatusArgs),
     Evict(admin::evict::EvictArgs),
     Pin(admin::pin::PinArgs),
@@ -64,6 +66,7 @@ fn main() -> ExitCode {
         Command::Get(args) => get::run(&args),
         Command::Ls(args) => ls::run(&args),
         Command::Stat(args) => ls::stat(&args),
+        Command::RootLayout(args) => root_layout::run(&args),
         Command::Status(args) => admin::status::run(&args),
         Command::Evict(args) => admin::evict::run(&args),
         Command::Pin(args) => admin::pin::pin(&args),
