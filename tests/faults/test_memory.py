@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
 import socket
+import struct
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 
-from harness import faults, forebay
+from harness import faults, forebay, xrootd
 from harness.content import Pattern, assert_same
 from harness.forebay import BLOCK, Forebay
 from harness.ground import Ground
@@ -27,6 +30,10 @@ STALLED_CLIENTS = 130
 READERS = 64
 STALLED = [f"/slow/{number}.bin" for number in range(STALLED_CLIENTS)]
 SMALL_RECEIVE_BUFFER = 4096
+ASSEMBLED_CLIENTS = 200
+ASKED_TIMES = 4
+# A piece of an answer, a small buffer, and the requests.
+CONNECTION_BYTES = 64 << 10
 # Far longer than any wait of a client here: no time limit of the cache ends a request.
 PATIENT = {"first_byte_timeout": "5m", "stall_timeout": "5m", "deadline": "30m"}
 
@@ -113,3 +120,48 @@ def test_readers_of_one_cold_file_share_its_fetch_when_memory_is_short(
             assert_same(content, COLD.all(), "read")
     fetched = sum(length for _, length in healthy.data_ranges())
     assert COLD.size <= fetched <= COLD.size + 4 * BLOCK
+
+
+def resident_peak(cache: Forebay) -> int:
+    status = Path(f"/proc/{cache.process.pid}/status").read_text()
+    found = re.search(r"^VmHWM:\s+(\d+) kB$", status, re.MULTILINE)
+    assert found
+    return int(found[1]) << 10
+
+
+def ask_for_much(cache: Forebay, path: str) -> RawClient:
+    """A client that has asked for the same pages and vectors, long ones, several times, and takes no byte."""
+    client = cache.client()
+    client.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, SMALL_RECEIVE_BUFFER)
+    handle = client.open(path)
+    elements = [struct.pack(">4siq", handle, 32 << 10, number << 16) for number in range(64)]
+    for number in range(ASKED_TIMES):
+        client.send(Request.PGREAD, read_params(handle, number << 16, 4 << 20), bytes(2))
+        client.send(Request.READV, b"", b"".join(elements))
+    return client
+
+
+@pytest.mark.parametrize("is_cached", [False, True], ids=["cold", "cached"])
+def test_answers_that_clients_do_not_take_stay_within_the_budget(is_cached: bool, ground: Ground) -> None:
+    data = ground.directory("assembled")
+    paths = [f"/{number}.bin" for number in range(ASSEMBLED_CLIENTS)]
+    for path in paths:
+        (data / path[1:]).symlink_to(data / "file")
+    SMALL.write(data / "healthy.bin")
+    Pattern(8 << 20, 24).write(data / "file")
+    origin = xrootd.plain(ground, data)
+    cache = forebay.cache(ground, origin.url)
+    try:
+        with cache.client() as first:
+            if is_cached:
+                first.read(first.open(paths[0]), 0, 8 << 20).ok()
+            begin = resident_peak(cache)
+            clients = [ask_for_much(cache, paths[0] if is_cached else path) for path in paths]
+            healthy = first.open("/healthy.bin")
+            assert_same(first.page_read(healthy, 0, SMALL.size).ok(), SMALL.all(), "pages of another client")
+            assert resident_peak(cache) - begin <= 1.2 * (64 << 20) + ASSEMBLED_CLIENTS * CONNECTION_BYTES
+        for client in clients:
+            client.close()
+    finally:
+        cache.stop()
+        origin.stop()

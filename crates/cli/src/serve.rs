@@ -79,6 +79,7 @@ pub(crate) fn run(args: ServeArgs) -> anyhow::Result<()> {
     let front = &mut settings.config.server.front;
     let room = descriptors::raise_limit(front.connections_max, front.open_files_max);
     (front.connections_max, front.open_files_max) = (room.connections, room.files);
+    front.memory_budget_bytes = settings.config.engine.budget_bytes;
     settings.config.engine.open_files_max = room.files;
     let admin_socket = passed_socket()?;
     let bound = Bound { admin_socket, ..node::bind(&settings)? };

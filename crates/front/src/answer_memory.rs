@@ -3,42 +3,49 @@
 use std::sync::Arc;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// Bytes of one connection's answers that waiting requests may assemble or hold back at the same time.
-const CONNECTION_BYTES_MAX: usize = 16 << 20;
+/// Part of the memory budget that the answers of all connections may take on top of it: an eighth.
+const BUDGET_PART: u64 = 8;
 
-/// Bytes of all connections' answers that may be assembled or held back at the same time, beyond one answer of each.
-const TOTAL_BYTES_MAX: usize = 256 << 20;
+/// Most and least bytes of all connections' answers, beyond one piece of each.
+const TOTAL_BYTES_MAX: u64 = 256 << 20;
+const TOTAL_BYTES_MIN: u64 = 4 << 20;
 
-/// Bytes of [`CONNECTION_BYTES_MAX`] that one answer reserves in advance: a frame in the making, and one on its way.
+/// Bytes of one connection's answers, at most this part of the total.
+const CONNECTION_BYTES_MAX: u64 = 16 << 20;
+const CONNECTION_PART: u64 = 4;
+
+/// Bytes that one answer reserves in advance: a frame in the making, and one on its way.
 const PER_ANSWER_BYTES_MAX: u64 = 4 << 20;
+
+/// Length of the pieces in which answers are made when the memory of all connections is used up.
+const SHORT_PIECE_LEN: u64 = 64 << 10;
 
 /// Memory that all connections share. Cheap to clone.
 #[derive(Clone, Debug)]
-pub struct MemoryPool(Arc<Semaphore>);
-
-impl Default for MemoryPool {
-    fn default() -> Self {
-        Self(Arc::new(Semaphore::new(TOTAL_BYTES_MAX)))
-    }
+pub struct MemoryPool {
+    free: Arc<Semaphore>,
+    connection_bytes: u64,
 }
 
-/// Memory of one connection: up to `CONNECTION_BYTES_MAX` as long as the pool has any, else one answer after the other. So
-/// clients that do not take their answers delay no other client.
+/// Memory of one connection: its share as long as the pool has any, else one piece of an answer after the other. So clients that do
+/// not take their answers delay no other client.
 #[derive(Clone, Debug)]
 pub struct ConnectionMemory {
+    pool: MemoryPool,
     own: Arc<Semaphore>,
-    pool: Arc<Semaphore>,
-    /// The holder of this needs no memory of the pool.
+    /// The answer that is made in pieces holds this to its end.
     turn: Arc<Semaphore>,
+    /// The piece that is made or being sent holds this. It needs no memory of the pool.
+    piece: Arc<Semaphore>,
 }
 
 /// Memory that is taken until this is dropped.
 #[derive(Debug)]
 pub struct Reservation {
     bytes: u64,
-    _own: OwnedSemaphorePermit,
-    /// Of the pool, or the connection's turn.
-    _pool_or_turn: OwnedSemaphorePermit,
+    _own: Option<OwnedSemaphorePermit>,
+    /// Of the pool, or the connection's piece.
+    _pool_or_piece: OwnedSemaphorePermit,
 }
 
 /// The memory of one answer.
@@ -46,51 +53,93 @@ pub struct Reservation {
 pub struct AnswerMemory {
     connection: ConnectionMemory,
     reserved: Vec<Arc<Reservation>>,
+    /// The pool was used up: the answer is made in pieces.
+    turn: Option<OwnedSemaphorePermit>,
+}
+
+impl MemoryPool {
+    /// The pool beside a memory budget.
+    pub fn new(budget_bytes: u64) -> Self {
+        let bytes = (budget_bytes / BUDGET_PART).clamp(TOTAL_BYTES_MIN, TOTAL_BYTES_MAX);
+        // At most 256 MiB.
+        let permits = usize::try_from(bytes).unwrap_or(Semaphore::MAX_PERMITS);
+        let connection_bytes = (bytes / CONNECTION_PART).min(CONNECTION_BYTES_MAX);
+        Self { free: Arc::new(Semaphore::new(permits)), connection_bytes }
+    }
+
+    /// Counts `len` bytes that a client does not take now, as far as there is memory for them, until the value is dropped.
+    pub fn hold(&self, len: usize) -> Option<OwnedSemaphorePermit> {
+        Arc::clone(&self.free).try_acquire_many_owned(u32::try_from(len).ok()?).ok()
+    }
+
+    /// Whether `len` bytes are free.
+    pub fn has(&self, len: usize) -> bool {
+        self.free.available_permits() >= len
+    }
 }
 
 impl ConnectionMemory {
     /// The memory of a new connection.
     pub fn new(pool: &MemoryPool) -> Self {
-        let own = Arc::new(Semaphore::new(CONNECTION_BYTES_MAX));
-        Self { own, pool: Arc::clone(&pool.0), turn: Arc::new(Semaphore::new(1)) }
+        let permits = usize::try_from(pool.connection_bytes).unwrap_or(Semaphore::MAX_PERMITS);
+        let [own, turn, piece] = [permits, 1, 1].map(|permits| Arc::new(Semaphore::new(permits)));
+        Self { pool: pool.clone(), own, turn, piece }
     }
 
     /// The memory of one answer; none is reserved yet.
     pub fn answer(&self) -> AnswerMemory {
-        AnswerMemory { connection: self.clone(), reserved: Vec::new() }
+        AnswerMemory { connection: self.clone(), reserved: Vec::new(), turn: None }
     }
 
-    /// Waits for `bytes`; `None` when the connection can never have so many.
-    async fn reserve(&self, bytes: u64) -> Option<Reservation> {
-        // Waiting for more than the limit would never end.
-        let permits = u32::try_from(bytes).ok().filter(|permits| *permits as usize <= CONNECTION_BYTES_MAX)?;
-        // The connection's own share first: a waiter for it must not hold memory of the pool.
-        let own = Arc::clone(&self.own).acquire_many_owned(permits).await.ok()?;
-        let pool_or_turn = tokio::select! {
-            // The turn is taken only if the pool is used up.
-            biased;
-            pool = Arc::clone(&self.pool).acquire_many_owned(permits) => pool,
-            turn = Arc::clone(&self.turn).acquire_owned() => turn,
-        };
-        Some(Reservation { bytes, _own: own, _pool_or_turn: pool_or_turn.ok()? })
-    }
-
-    /// Takes `bytes` if they are free now. The connection's turn is left to requests that wait: this one may want all that a
-    /// connection can have, and can do without.
+    /// Takes `bytes` if they are free now.
     fn try_reserve(&self, bytes: u64) -> Option<Reservation> {
-        let permits = u32::try_from(bytes).ok()?;
-        let own = Arc::clone(&self.own).try_acquire_many_owned(permits).ok()?;
-        let pool = Arc::clone(&self.pool).try_acquire_many_owned(permits).ok()?;
-        Some(Reservation { bytes, _own: own, _pool_or_turn: pool })
+        let own = Arc::clone(&self.own).try_acquire_many_owned(u32::try_from(bytes).ok()?).ok()?;
+        self.of_pool(bytes, own)
+    }
+
+    /// Waits for `bytes` of the connection's share; `None` when the pool does not have them then.
+    async fn reserve(&self, bytes: u64) -> Option<Reservation> {
+        let own = Arc::clone(&self.own).acquire_many_owned(u32::try_from(bytes).ok()?).await.ok()?;
+        self.of_pool(bytes, own)
+    }
+
+    fn of_pool(&self, bytes: u64, own: OwnedSemaphorePermit) -> Option<Reservation> {
+        let pool = Arc::clone(&self.pool.free).try_acquire_many_owned(u32::try_from(bytes).ok()?).ok()?;
+        Some(Reservation { bytes, _own: Some(own), _pool_or_piece: pool })
+    }
+
+    /// Waits until the connection has sent the piece before.
+    async fn piece(&self) -> Option<Reservation> {
+        let piece = Arc::clone(&self.piece).acquire_owned().await.ok()?;
+        Some(Reservation { bytes: 0, _own: None, _pool_or_piece: piece })
     }
 }
 
 impl AnswerMemory {
-    /// Waits for memory of an answer of `bytes`, and keeps it until the answer ends. Of a long answer only the part in the
-    /// making is reserved.
+    /// Reserves memory of an answer of `bytes`, which it keeps until it ends: of a long answer only the part in the making. Waits for the
+    /// other answers of the connection if these have its share; makes the answer in pieces if other connections have the memory.
     pub async fn reserve(&mut self, bytes: u64) {
-        let reserved = self.connection.reserve(bytes.min(PER_ANSWER_BYTES_MAX)).await;
-        self.reserved.extend(reserved.map(Arc::new));
+        let bytes = bytes.min(PER_ANSWER_BYTES_MAX).min(self.connection.pool.connection_bytes);
+        match self.connection.reserve(bytes).await {
+            Some(reserved) => self.reserved.push(Arc::new(reserved)),
+            None => {
+                self.turn = Arc::clone(&self.connection.turn).acquire_owned().await.ok();
+                self.next_piece().await;
+            }
+        }
+    }
+
+    /// Begins the next piece of an answer that is made in pieces: waits until the client has taken the one before.
+    pub async fn next_piece(&mut self) {
+        if self.turn.is_some() {
+            self.reserved.clear();
+            self.reserved.extend(self.connection.piece().await.map(Arc::new));
+        }
+    }
+
+    /// Length of a piece, at most `len`.
+    pub const fn piece_len(&self, len: u64) -> u64 {
+        if self.turn.is_some() && len > SHORT_PIECE_LEN { SHORT_PIECE_LEN } else { len }
     }
 
     /// Takes memory for all `bytes` of an answer if it is free now. Memory that is reserved already counts.
@@ -107,65 +156,83 @@ impl AnswerMemory {
         self.reserved.clone()
     }
 
-    /// Waits for memory of a part that is held until it is sent; `None` when the answer as a whole has reserved memory. A
-    /// holder of memory never waits for more: all could wait for each other.
-    pub(crate) async fn reserve_part(&self, bytes: u64) -> Option<Reservation> {
-        if self.reserved.is_empty() { self.connection.reserve(bytes).await } else { None }
+    /// Memory for a part of up to `len` bytes that is held until it is sent, and the length of the part; no memory when the answer as
+    /// a whole has reserved some. A holder of memory never waits for more: all could wait for each other.
+    pub(crate) async fn reserve_part(&self, len: u64) -> (Option<Reservation>, u64) {
+        if !self.reserved.is_empty() {
+            return (None, self.piece_len(len));
+        }
+        match self.connection.reserve(len).await {
+            Some(reserved) => (Some(reserved), len),
+            None => (self.connection.piece().await, len.min(SHORT_PIECE_LEN)),
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::pin::pin;
 
     const MIB: u64 = 1 << 20;
 
     /// Reservations of stalled connections, which hold all memory of the pool.
     fn use_up(pool: &MemoryPool) -> Vec<Reservation> {
-        let stalled = |_| ConnectionMemory::new(pool).try_reserve(CONNECTION_BYTES_MAX as u64).unwrap();
-        (0..TOTAL_BYTES_MAX / CONNECTION_BYTES_MAX).map(stalled).collect()
+        let stalled = |_| ConnectionMemory::new(pool).try_reserve(pool.connection_bytes).unwrap();
+        (0..CONNECTION_PART).map(stalled).collect()
+    }
+
+    #[test]
+    fn the_pool_follows_the_budget() {
+        for (budget, total, of_connection) in [(16, 4, 1), (64, 8, 2), (1024, 128, 16), (1 << 20, 256, 16)] {
+            let pool = MemoryPool::new(budget * MIB);
+            assert_eq!(pool.free.available_permits() as u64, total * MIB);
+            assert_eq!(pool.connection_bytes, of_connection * MIB);
+        }
     }
 
     #[tokio::test]
-    async fn the_memory_of_a_connection_is_limited() {
-        let connection = ConnectionMemory::new(&MemoryPool::default());
-        let all = connection.try_reserve(CONNECTION_BYTES_MAX as u64).unwrap();
-        assert_eq!(all.bytes, CONNECTION_BYTES_MAX as u64);
-        assert!(connection.try_reserve(1).is_none());
-        drop(all);
-        assert!(connection.try_reserve(1).is_some());
-        // A request beyond the limit does not wait.
-        assert!(connection.reserve(CONNECTION_BYTES_MAX as u64 + 1).await.is_none());
-        assert!(connection.reserve(CONNECTION_BYTES_MAX as u64).await.is_some());
-    }
-
-    #[tokio::test]
-    async fn a_used_up_pool_leaves_each_connection_one_answer_at_a_time() {
-        let pool = MemoryPool::default();
-        let stalled = use_up(&pool);
-        let connection = ConnectionMemory::new(&pool);
-        assert!(connection.try_reserve(1).is_none(), "the turn is for requests that wait");
-        let first = connection.reserve(4 * MIB).await.unwrap();
-        let mut second = std::pin::pin!(connection.reserve(4 * MIB));
-        assert!(polled_once(second.as_mut()).await.is_none(), "one at a time");
+    async fn answers_wait_for_the_share_of_their_connection() {
+        let connection = ConnectionMemory::new(&MemoryPool::new(64 * MIB));
+        let (mut first, mut second) = (connection.answer(), connection.answer());
+        first.reserve(100 * MIB).await;
+        assert_eq!(first.piece_len(MIB), MIB, "it has 2 MiB");
+        assert!(!first.try_reserve(3 * MIB));
+        assert!(polled_once(pin!(second.reserve(1))).await.is_none());
         drop(first);
-        let second = second.await.unwrap();
-        assert!(connection.try_reserve(1).is_none());
-        drop(stalled);
-        assert!(connection.try_reserve(1).is_some(), "the pool has memory again");
-        drop(second);
+        second.reserve(1).await;
+        assert!(second.try_reserve(2 * MIB - 1));
     }
 
     #[tokio::test]
-    async fn freed_memory_of_the_pool_is_taken_although_the_turn_is_not_free() {
-        let pool = MemoryPool::default();
-        let mut stalled = use_up(&pool);
+    async fn a_piece_waits_until_the_one_before_is_sent() {
+        let pool = MemoryPool::new(64 * MIB);
+        let _stalled = use_up(&pool);
         let connection = ConnectionMemory::new(&pool);
-        let _first = connection.reserve(MIB).await.unwrap();
-        let mut second = std::pin::pin!(connection.reserve(MIB));
-        assert!(polled_once(second.as_mut()).await.is_none());
-        stalled.pop();
-        assert!(second.await.is_some());
+        let mut answer = connection.answer();
+        answer.reserve(MIB).await;
+        assert_eq!(answer.piece_len(MIB), SHORT_PIECE_LEN);
+        let sent = answer.reserved();
+        assert!(polled_once(pin!(answer.next_piece())).await.is_none());
+        drop(sent);
+        assert!(polled_once(pin!(answer.next_piece())).await.is_some());
+        assert!(polled_once(pin!(connection.answer().reserve(1))).await.is_none(), "one answer at a time");
+    }
+
+    #[tokio::test]
+    async fn a_used_up_pool_leaves_each_connection_one_piece_at_a_time() {
+        let pool = MemoryPool::new(64 * MIB);
+        let stalled = use_up(&pool);
+        let (one, other) = (ConnectionMemory::new(&pool), ConnectionMemory::new(&pool));
+        assert!(one.try_reserve(1).is_none());
+        let (held, len) = one.answer().reserve_part(MIB).await;
+        assert_eq!((held.is_some(), len), (true, SHORT_PIECE_LEN));
+        assert!(polled_once(pin!(one.answer().reserve(1))).await.is_none(), "one at a time");
+        assert!(polled_once(pin!(other.answer().reserve(1))).await.is_some(), "of each connection");
+        drop(held);
+        assert!(polled_once(pin!(one.answer().reserve(1))).await.is_some());
+        drop(stalled);
+        assert!(one.try_reserve(MIB).is_some(), "the pool has memory again");
     }
 
     async fn polled_once<T>(mut future: std::pin::Pin<&mut impl Future<Output = T>>) -> Option<T> {

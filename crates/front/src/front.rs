@@ -40,6 +40,8 @@ pub struct Options {
     pub handles_per_address_max: Option<usize>,
     /// The same, of one proven identity.
     pub handles_per_identity_max: Option<usize>,
+    /// Size of the memory budget; answers that are assembled take a part on top of it.
+    pub memory_budget_bytes: u64,
     pub direct: DirectAccess,
 }
 
@@ -53,6 +55,7 @@ impl Default for Options {
             open_files_max: 65_536,
             handles_per_address_max: None,
             handles_per_identity_max: None,
+            memory_budget_bytes: 1 << 30,
             direct: DirectAccess::default(),
         }
     }
@@ -63,15 +66,14 @@ impl Front {
     pub fn new(backend: impl Into<Backend>, gate: Arc<Gate>, options: Options, readiness: Readiness) -> Self {
         // Fronts share the limits: a client must not multiply them by using several protocols.
         let limits = ClientLimits::new(&options);
-        let direct = options.direct;
         Self {
             backend: backend.into(),
             gate,
             readiness,
-            answer_memory: MemoryPool::default(),
+            answer_memory: MemoryPool::new(options.memory_budget_bytes),
             limits,
             refusal_log: RefusalLog::default(),
-            direct,
+            direct: options.direct,
         }
     }
 

@@ -106,7 +106,7 @@ impl ReadStream {
     /// Waits for the next bytes, and takes with them all that are available by then, up to about `len_max`.
     pub async fn next_batch(&mut self, memory: &AnswerMemory, len_max: u64) -> Batch {
         let mut batch = Batch::default();
-        let mut next = Some(self.next(memory).await.unwrap_or_else(|| Err(Failure::ended_early())));
+        let mut next = Some(self.next(memory, len_max).await.unwrap_or_else(|| Err(Failure::ended_early())));
         while let Some(taken) = next {
             match taken {
                 Ok(segment) => {
@@ -120,13 +120,13 @@ impl ReadStream {
                 }
             }
             // The batch may exceed the limit by one segment, because segments are not split.
-            next = if batch.len < len_max { self.ready().await } else { None };
+            next = if batch.len < len_max { self.ready(len_max - batch.len).await } else { None };
         }
         batch
     }
 
     /// The next bytes, never empty; `None` after the last.
-    async fn next(&mut self, memory: &AnswerMemory) -> Option<Result<Segment, Failure>> {
+    async fn next(&mut self, memory: &AnswerMemory, len_max: u64) -> Option<Result<Segment, Failure>> {
         loop {
             if self.file.is_none() {
                 match self.next_of_engine().await? {
@@ -134,17 +134,17 @@ impl ReadStream {
                     other => return Some(other),
                 }
             }
-            if let Some(segment) = self.cached_part() {
+            if let Some(segment) = self.cached_part(len_max) {
                 return Some(Ok(segment));
             }
-            if let Some(loaded) = self.load(memory).await {
+            if let Some(loaded) = self.load(memory, len_max).await {
                 return Some(loaded);
             }
         }
     }
 
     /// The next bytes if they are available without waiting.
-    async fn ready(&mut self) -> Option<Result<Segment, Failure>> {
+    async fn ready(&mut self, len_max: u64) -> Option<Result<Segment, Failure>> {
         if self.file.is_none() {
             let next = tokio::select! {
                 // The engine is polled once: bytes that need a wait belong to the next batch.
@@ -157,7 +157,7 @@ impl ReadStream {
                 other => return Some(other),
             }
         }
-        self.cached_part().map(Ok)
+        self.cached_part(len_max).map(Ok)
     }
 
     async fn next_of_engine(&mut self) -> Option<Result<Segment, Failure>> {
@@ -171,9 +171,9 @@ impl ReadStream {
     }
 
     /// The next piece of the file part, if the page cache holds it.
-    fn cached_part(&mut self) -> Option<Segment> {
+    fn cached_part(&mut self, len_max: u64) -> Option<Segment> {
         let (file, range) = self.file.as_ref()?;
-        let part = ByteRange::at(range.start(), range.len().min(PART_LEN));
+        let part = ByteRange::at(range.start(), range.len().min(PART_LEN).min(len_max));
         if !forebay_net::probe_cached(file, part.start(), part.len()) {
             return None;
         }
@@ -193,11 +193,11 @@ impl ReadStream {
 
     /// Reads the next piece of the file part from the disk. `None` when the disk fails: the rest of the part comes from the
     /// origin then.
-    async fn load(&mut self, memory: &AnswerMemory) -> Option<Result<Segment, Failure>> {
+    async fn load(&mut self, memory: &AnswerMemory, len_max: u64) -> Option<Result<Segment, Failure>> {
         let (file, range) = self.file.clone()?;
-        let part = ByteRange::at(range.start(), range.len().min(PART_LEN));
         // Memory comes before the disk read: bytes without memory would not be bounded.
-        let memory = memory.reserve_part(part.len()).await;
+        let (memory, len) = memory.reserve_part(range.len().min(PART_LEN).min(len_max)).await;
+        let part = ByteRange::at(range.start(), len);
         match read_disk(file, part).await {
             Ok(bytes) => {
                 self.advance(part);

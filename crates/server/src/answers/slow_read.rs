@@ -27,6 +27,15 @@ impl SlowRead {
         self.answer.wait_for(self.memory.reserve(bytes)).await;
     }
 
+    /// Begins the next piece of an answer that is made in pieces.
+    pub(crate) async fn next_piece(&mut self) {
+        self.answer.wait_for(self.memory.next_piece()).await;
+    }
+
+    pub(crate) const fn piece_len(&self, len: u64) -> u64 {
+        self.memory.piece_len(len)
+    }
+
     pub(crate) fn reserved(&self) -> Vec<Arc<Reservation>> {
         self.memory.reserved()
     }

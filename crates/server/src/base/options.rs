@@ -79,6 +79,9 @@ pub(crate) const SENDFILE_LEN_MIN: u64 = 16 << 10;
 /// processor's cache.
 pub(crate) const ASSEMBLY_LEN: usize = 512 << 10;
 
+/// The same when memory is short: three pages with their checksums, which fit into the smallest buffer.
+pub(crate) const SHORT_ASSEMBLY_LEN: usize = 12 << 10;
+
 /// Bytes of a file handed to the kernel at a time: from 64 KiB to 1 MiB, this costs the least processor time in sequential
 /// reads of 1 MiB.
 pub(crate) const SEND_PIECE_LEN: u64 = 256 << 10;

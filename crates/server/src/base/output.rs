@@ -4,10 +4,11 @@ use crate::base::{
     buffers::{Buffer, LARGE_BUFFER_LEN, SMALL_BUFFER_LEN},
     event::Frame,
     frame_cutter::FrameCutter,
-    options::{ASSEMBLY_LEN, SEND_PIECE_LEN},
+    options::{ASSEMBLY_LEN, SEND_PIECE_LEN, SHORT_ASSEMBLY_LEN},
 };
 use bytes::Bytes;
 use forebay_engine::Segment;
+use forebay_front::MemoryPool;
 use forebay_net::{SendError, SendHint, Stream};
 use forebay_types::{ByteRange, Side};
 use std::{
@@ -29,6 +30,9 @@ pub(crate) struct Output {
     /// Finds the starts of answers in the bytes that are encrypted.
     cutter: FrameCutter,
     stall_max: Duration,
+    memory: MemoryPool,
+    /// Bytes that are collected before they are sent.
+    assembly_len: usize,
 }
 
 /// Why a client did not get its answer. The connection is closed then.
@@ -82,8 +86,19 @@ const ENCRYPTED_PIECE_LEN: usize = 64 << 10;
 const COPIED_LEN_MAX: usize = 16 << 10;
 
 impl Output {
-    pub(crate) fn new(stall_max: Duration) -> Self {
-        Self { buffer: Buffer::default(), filled: 0, encoded: Vec::new(), cutter: FrameCutter::default(), stall_max }
+    pub(crate) fn new(stall_max: Duration, memory: MemoryPool) -> Self {
+        let (buffer, encoded, cutter) = (Buffer::default(), Vec::new(), FrameCutter::default());
+        Self { buffer, filled: 0, encoded, cutter, stall_max, assembly_len: assembly_len(&memory), memory }
+    }
+
+    /// Bytes that are to be appended at a time.
+    pub(crate) const fn assembly_len(&self) -> usize {
+        self.assembly_len
+    }
+
+    /// Whether so many bytes wait that they are to be sent.
+    pub(crate) const fn is_full(&self) -> bool {
+        self.filled >= self.assembly_len
     }
 
     pub(crate) const fn len(&self) -> usize {
@@ -124,7 +139,8 @@ impl Output {
     /// Makes room for `len` bytes, or for as many as a long buffer holds, so that waiting bytes are not copied later.
     pub(crate) fn expect(&mut self, len: usize) {
         // Longer answers are flushed in parts, so they never need more than one large buffer.
-        let end = self.filled.saturating_add(len).min(LARGE_BUFFER_LEN);
+        let len_max = if self.assembly_len < ASSEMBLY_LEN { self.assembly_len } else { LARGE_BUFFER_LEN };
+        let end = self.filled.saturating_add(len).min(len_max);
         if self.buffer.len() < end {
             self.grow(end);
         }
@@ -142,6 +158,7 @@ impl Output {
     fn clear(&mut self) {
         self.filled = 0;
         self.buffer = Buffer::default();
+        self.assembly_len = assembly_len(&self.memory);
     }
 
     /// Appends the first `len` bytes of the last [`Output::room`].
@@ -181,6 +198,7 @@ impl Output {
                 // Mostly the socket takes all at once. Only the rest needs a future with a timer.
                 let rest = forebay_net::send_now(socket, piece, SendHint::Last)?;
                 if !rest.is_empty() {
+                    let _held = self.memory.hold(self.buffer.len());
                     within(self.stall_max, forebay_net::send_all(socket, rest, SendHint::Last)).await?;
                 }
             }
@@ -191,6 +209,7 @@ impl Output {
 
     /// Sends all waiting bytes and then `parts`, each answer in records of its own.
     async fn send_encrypted(&mut self, stream: &Stream, parts: &[Bytes]) -> Result<(), OutputError> {
+        let _held = self.memory.hold(self.buffer.len());
         let mut answers = Vec::with_capacity(parts.len() + 1);
         self.cutter.cut(self.buffer.get(..self.filled).unwrap_or_default(), &mut answers);
         parts.iter().for_each(|part| self.cutter.cut(part, &mut answers));
@@ -223,6 +242,7 @@ impl Output {
             // The hint keeps the header and the first bytes of the file in one packet.
             let rest = forebay_net::send_now(socket, self.waiting(), SendHint::More)?;
             if !rest.is_empty() {
+                let _held = self.memory.hold(self.buffer.len());
                 within(self.stall_max, forebay_net::send_all(socket, rest, SendHint::More)).await?;
             }
             self.clear();
@@ -310,6 +330,11 @@ impl Output {
     }
 }
 
+/// Bytes that are collected before they are sent: few when clients that do not take theirs hold the memory.
+fn assembly_len(memory: &MemoryPool) -> usize {
+    if memory.has(ASSEMBLY_LEN) { ASSEMBLY_LEN } else { SHORT_ASSEMBLY_LEN }
+}
+
 /// Fills `room` with the beginning of `range`.
 fn read_piece(file: &File, range: ByteRange, room: &mut [u8]) -> Result<(), SendError> {
     let (offset, len) = (range.start(), range.len());
@@ -339,7 +364,7 @@ mod tests {
     const STALL_MAX: Duration = Duration::from_secs(60);
 
     fn new_output() -> Output {
-        Output::new(STALL_MAX)
+        Output::new(STALL_MAX, MemoryPool::new(64 << 20))
     }
 
     async fn pair() -> (TcpStream, Stream) {

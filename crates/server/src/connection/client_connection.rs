@@ -4,7 +4,7 @@ use crate::{
     base::{
         event::{Event, Events},
         input::Input,
-        options::{ASSEMBLY_LEN, EVENTS_QUEUED_MAX, REQUESTS_PER_TURN},
+        options::{EVENTS_QUEUED_MAX, REQUESTS_PER_TURN},
         output::OutputError,
         sessions::ServerState,
     },
@@ -209,7 +209,7 @@ impl Connection {
             self.served += 1;
             self.has_progress = true;
             // Pipelined reads may make more bytes than the output should hold.
-            if context.output.len() >= ASSEMBLY_LEN {
+            if context.output.is_full() {
                 context.flush().await?;
             }
             if session.is_tls_due() {

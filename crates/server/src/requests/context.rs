@@ -128,7 +128,7 @@ impl ConnectionContext {
             peer,
             local,
             metrics,
-            output: Output::new(state.options.write_stall_max),
+            output: Output::new(state.options.write_stall_max, state.front.answer_memory.clone()),
             memory: ConnectionMemory::new(&state.front.answer_memory),
             handles: HandleTable::new(state.options.handles_per_session_max),
             handle_share,

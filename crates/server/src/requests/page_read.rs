@@ -2,12 +2,14 @@
 
 use crate::{
     answers::{answer::Gone, slow_read::SlowRead},
-    base::{event::Frame, options::ASSEMBLY_LEN, output::OutputError},
+    base::{event::Frame, output::OutputError},
     requests::{context::ConnectionContext, read::RangeRead},
 };
 use bytes::Bytes;
 use forebay_engine::Segment;
-use forebay_front::{Failure, ReadKind, ReadSource, ReadStream, Reservation, into_bytes, read_disk, report_read};
+use forebay_front::{
+    Failure, ReadKind, ReadSource, ReadStream, Reservation, into_bytes, read_disk, report_read, with_memory,
+};
 use forebay_net::{probe_cached, read_nowait_vectored};
 use forebay_proto::{
     StreamId,
@@ -16,9 +18,6 @@ use forebay_proto::{
 };
 use forebay_types::{ByteRange, Outcome};
 use std::{collections::VecDeque, fs::File, io::IoSliceMut, sync::Arc};
-
-/// Pages that are assembled before they are sent: few system calls, yet still in the processor's cache.
-const PAGES_PER_PIECE: u64 = ASSEMBLY_LEN as u64 / PAGE_LEN;
 
 /// Bytes of a slow answer that are taken at a time.
 const SLOW_BATCH_LEN: u64 = 512 << 10;
@@ -76,9 +75,9 @@ impl ConnectionContext {
             }
             let kind = if frame.end() == range.end() { FrameKind::Final } else { FrameKind::Partial };
             self.output.append(&StatusFrame::page_read(stream_id, kind, frame).to_bytes());
-            for piece in cut(frame, PAGES_PER_PIECE) {
+            for piece in cut(frame, self.output.assembly_len() as u64 / PAGE_LEN) {
                 self.append_pages(file, piece).await?;
-                if self.output.len() >= ASSEMBLY_LEN {
+                if self.output.is_full() {
                     self.output.flush(&self.stream).await?;
                 }
             }
@@ -119,9 +118,10 @@ impl ConnectionContext {
 pub(crate) async fn stream_pages(slow: &mut SlowRead, mut stream: ReadStream, range: ByteRange) -> Result<(), Gone> {
     let mut arrived = Arrived::default();
     let mut position = range.start();
-    let reserved = slow.reserved();
     while position < range.end() {
-        let batch = slow.next_batch(&mut stream, SLOW_BATCH_LEN.min(range.end() - position)).await;
+        let batch_len = slow.piece_len(SLOW_BATCH_LEN.min(range.end() - position));
+        let batch = slow.next_batch(&mut stream, batch_len).await;
+        let reserved = slow.reserved();
         if let Err(failure) = batch.segments.into_iter().try_for_each(|segment| arrived.push(segment, &reserved)) {
             slow.fail(failure).await;
             return Err(Gone);
@@ -130,7 +130,7 @@ pub(crate) async fn stream_pages(slow: &mut SlowRead, mut stream: ReadStream, ra
             // Page reads are answered by ordinary frames, also after a wait response.
             slow.answer.answer_directly();
             let kind = if frame.end() == range.end() { FrameKind::Final } else { FrameKind::Partial };
-            let page_frame = page_frame(slow.answer.reply.stream_id, kind, frame, &mut arrived);
+            let page_frame = page_frame(slow.answer.reply.stream_id, kind, frame, &mut arrived, reserved.clone());
             slow.answer.send(page_frame).await?;
             position = frame.end();
         }
@@ -138,6 +138,10 @@ pub(crate) async fn stream_pages(slow: &mut SlowRead, mut stream: ReadStream, ra
         if let Some(failure) = batch.failure {
             slow.fail(failure).await;
             return Err(Gone);
+        }
+        if position < range.end() {
+            drop(reserved);
+            slow.next_piece().await;
         }
     }
     Ok(())
@@ -150,8 +154,14 @@ fn whole_pages(position: u64, arrived_len: u64, end: u64) -> ByteRange {
     ByteRange::between(position, whole_end)
 }
 
-/// A frame of the pages of `range`, whose data has arrived. The data is not copied, only the checksums are new.
-fn page_frame(stream_id: StreamId, kind: FrameKind, range: ByteRange, arrived: &mut Arrived) -> Frame {
+/// A frame of the pages of `range`, whose data has arrived. The data is not copied, only the checksums are new. They hold `memory`.
+fn page_frame(
+    stream_id: StreamId,
+    kind: FrameKind,
+    range: ByteRange,
+    arrived: &mut Arrived,
+    memory: Vec<Arc<Reservation>>,
+) -> Frame {
     let mut checksums = Vec::new();
     let mut data = Vec::new();
     for page in pages(range) {
@@ -159,7 +169,7 @@ fn page_frame(stream_id: StreamId, kind: FrameKind, range: ByteRange, arrived: &
         checksums.extend_from_slice(&crc32c(&bytes).to_be_bytes());
         data.push(bytes);
     }
-    let mut checksums = Bytes::from(checksums);
+    let mut checksums = with_memory(checksums, memory);
     let body = data.into_iter().flat_map(|bytes| {
         let checksum = checksums.split_to(CHECKSUM_BYTES.min(checksums.len()));
         [Segment::Memory(checksum), Segment::Memory(bytes)]

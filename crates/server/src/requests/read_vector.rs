@@ -4,7 +4,6 @@ use crate::{
     answers::{answer::Gone, slow_read::SlowRead},
     base::{
         contiguous_elements::{ContiguousElements, encoded_len, range_of},
-        options::ASSEMBLY_LEN,
         output::OutputError,
         status::Failure,
     },
@@ -72,7 +71,7 @@ impl ConnectionContext {
                 break;
             }
             // Sent early, so that the client receives while the rest is assembled.
-            if self.output.len() >= ASSEMBLY_LEN && progress.done < read.elements.len() {
+            if self.output.is_full() && progress.done < read.elements.len() {
                 self.end_frame(stream_id, Status::OKSOFAR, body_start);
                 self.flush().await?;
                 progress.has_begun = true;
@@ -261,15 +260,17 @@ async fn answer_read_vector(
 ) -> Result<(), Gone> {
     let mut is_whole = false;
     let mut rest_len = elements.iter().map(|element| encoded_len(&element.element)).fold(0, usize::saturating_add);
+    let frame_len = usize::try_from(slow.piece_len(SLOW_FRAME_LEN as u64)).unwrap_or(SLOW_FRAME_LEN);
     for Element { element, source } in elements {
         is_whole = is_whole || slow.is_whole(body_len);
         let encoded_len = encoded_len(&element);
-        if !assembled.is_empty() && assembled.len().saturating_add(encoded_len) > SLOW_FRAME_LEN && !is_whole {
+        if !assembled.is_empty() && assembled.len().saturating_add(encoded_len) > frame_len && !is_whole {
             slow.send_assembled(Status::OKSOFAR, std::mem::take(&mut assembled)).await?;
+            slow.next_piece().await;
         }
         if assembled.capacity() - assembled.len() < encoded_len {
             // Memory for the whole frame: growing it step by step would copy it each time.
-            let frame_rest = SLOW_FRAME_LEN.saturating_sub(assembled.len());
+            let frame_rest = frame_len.saturating_sub(assembled.len());
             let frame_rest = if is_whole { rest_len } else { rest_len.min(frame_rest) };
             assembled.reserve_exact(frame_rest.max(encoded_len));
         }
