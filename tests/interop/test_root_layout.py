@@ -39,11 +39,14 @@ def baskets(tree: uproot.TTree) -> list[Item]:
     """The same, by uproot, with the clusters of uproot's common offsets."""
     branches = dict(tree.iteritems(recursive=True, full_paths=True))
     largest = max(branches.values(), key=lambda branch: sum(branch.member("fBasketBytes")[: branch.num_baskets]))
-    ranges = tree.member("fNClusterRange", none_if_missing=True) or 0
-    flush = tree.member("fAutoFlush")
-    if flush > 0 and ranges == 0:
-        bounds = list(range(0, tree.num_entries, flush))
-    else:
+    bounds: list[int] = []
+    first = 0
+    for last, size in zip(tree.member("fClusterRangeEnd"), tree.member("fClusterSize"), strict=True):
+        bounds += range(first, last + 1, size)
+        first = last + 1
+    if (flush := tree.member("fAutoFlush")) > 0:
+        bounds += range(first, tree.num_entries, flush)
+    elif not bounds:
         bounds = list(largest.member("fBasketEntry")[: largest.num_baskets])
     found = []
     for name, branch in branches.items():
@@ -108,6 +111,7 @@ def test_trees_of_root(ground: Ground, codec: str) -> None:
             assert (trees[name]["kind"], trees[name]["entries"]) == ("TTree", tree.num_entries)
             assert items_of(trees[name]) == baskets(tree)
             assert trees[name]["items"]
+        assert file["Events"].member("fNClusterRange") == 1
         assert_equal_ntuple(trees["Ntuple"], file["Ntuple"])
     assert len(trees) == 4
 

@@ -30,7 +30,7 @@ void fill_trees(TDirectory *top, TDirectory *dir) {
     for (int k = 0; k < n; ++k) { pt[k] = random.Exp(20); v.push_back(pt[k]); }
     line->SetX1(x); line->SetY2(n);
     events.Fill(); objects.Fill(); numbers.Fill(x, n, i);
-    if (i == ENTRIES / 2) { top->cd(); events.AutoSave(); dir->cd(); }
+    if (i == ENTRIES / 2) { top->cd(); events.AutoSave(); events.SetAutoFlush(300); dir->cd(); }
   }
   top->cd(); events.Write();
   dir->cd(); objects.Write(); numbers.Write();

@@ -1,0 +1,4 @@
+//! Tables of real files, damage, and limits.
+
+mod golden;
+mod limits;
