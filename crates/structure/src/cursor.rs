@@ -11,16 +11,11 @@ pub(crate) struct Cursor<'a> {
 
 const SHORT: Refusal = Refusal::Damaged("a record ends early");
 
-/// Methods that read an integer of a type in big-endian, then in little-endian order.
+/// Methods that read an integer of a type in one of the byte orders.
 macro_rules! integers {
-    ($($kind:ident $big:ident $little:ident)*) => {$(
-        pub(crate) fn $big(&mut self) -> Result<$kind, Refusal> {
-            self.array().map($kind::from_be_bytes)
-        }
-
-        #[allow(dead_code, reason = "not every width occurs in both orders")]
-        pub(crate) fn $little(&mut self) -> Result<$kind, Refusal> {
-            self.array().map($kind::from_le_bytes)
+    ($($name:ident $kind:ident $from:ident)*) => {$(
+        pub(crate) fn $name(&mut self) -> Result<$kind, Refusal> {
+            self.array().map($kind::$from)
         }
     )*};
 }
@@ -30,7 +25,18 @@ impl<'a> Cursor<'a> {
         Self { bytes, at: 0 }
     }
 
-    integers! { u8 u8 u8_le  u16 u16 u16_le  u32 u32 u32_le  u64 u64 u64_le  i32 i32 i32_le  i64 i64 i64_le }
+    integers! {
+        u8 u8 from_be_bytes
+        u16 u16 from_be_bytes
+        u32 u32 from_be_bytes
+        u64 u64 from_be_bytes
+        i32 i32 from_be_bytes
+        i64 i64 from_be_bytes
+        u32_le u32 from_le_bytes
+        u64_le u64 from_le_bytes
+        i32_le i32 from_le_bytes
+        i64_le i64 from_le_bytes
+    }
 
     pub(crate) const fn position(&self) -> usize {
         self.at

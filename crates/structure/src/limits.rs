@@ -27,8 +27,8 @@ pub const KEYS_MAX: usize = 4096;
 /// Trees of a file.
 pub const TREES_MAX: usize = 16;
 
-/// Groups of clusters of an `RNTuple`, each with a page list to fetch. Writers make one for each 50,000 clusters or so.
-pub const CLUSTER_GROUPS_MAX: usize = 64;
+/// Groups of clusters of an `RNTuple`, each with a page list to fetch. uproot makes one for each `extend`.
+pub const CLUSTER_GROUPS_MAX: usize = 1024;
 
 /// Bytes requested at the beginning of a file. Header and directory record fit unless the file's name is very long.
 pub const HEAD_LEN: u64 = 512;
