@@ -58,7 +58,7 @@ pub struct AnswerMemory {
 }
 
 impl MemoryPool {
-    /// The pool beside a memory budget.
+    /// The pool of a server with this memory budget.
     pub fn new(budget_bytes: u64) -> Self {
         let bytes = (budget_bytes / BUDGET_PART).clamp(TOTAL_BYTES_MIN, TOTAL_BYTES_MAX);
         // At most 256 MiB.
@@ -67,7 +67,7 @@ impl MemoryPool {
         Self { free: Arc::new(Semaphore::new(permits)), connection_bytes }
     }
 
-    /// Counts `len` bytes that a client does not take now, as far as there is memory for them, until the value is dropped.
+    /// Counts `len` bytes that a client does not take now, until the value is dropped; `None` when there is no memory for them.
     pub fn hold(&self, len: usize) -> Option<OwnedSemaphorePermit> {
         Arc::clone(&self.free).try_acquire_many_owned(u32::try_from(len).ok()?).ok()
     }
@@ -83,6 +83,7 @@ impl ConnectionMemory {
     pub fn new(pool: &MemoryPool) -> Self {
         let permits = usize::try_from(pool.connection_bytes).unwrap_or(Semaphore::MAX_PERMITS);
         let [own, turn, piece] = [permits, 1, 1].map(|permits| Arc::new(Semaphore::new(permits)));
+        // An answer that is made in pieces waits for its own only, so a second one could make two of them wait for each other.
         Self { pool: pool.clone(), own, turn, piece }
     }
 
@@ -132,6 +133,7 @@ impl AnswerMemory {
     /// Begins the next piece of an answer that is made in pieces: waits until the client has taken the one before.
     pub async fn next_piece(&mut self) {
         if self.turn.is_some() {
+            // The bytes that are being sent still hold the reservation: the permit is free when the client has them.
             self.reserved.clear();
             self.reserved.extend(self.connection.piece().await.map(Arc::new));
         }
@@ -163,6 +165,7 @@ impl AnswerMemory {
             return (None, self.piece_len(len));
         }
         match self.connection.reserve(len).await {
+            // Short parts would cost a slow disk one access each.
             Some(reserved) => (Some(reserved), len),
             None => (self.connection.piece().await, len.min(SHORT_PIECE_LEN)),
         }
