@@ -107,6 +107,8 @@ labels! {
         Decision = "decision",
         /// The link to the origin was too busy for the part of the block that no reader had requested.
         Link = "link",
+        /// Purges make room, and hits have not paid for the part of the block that no reader had requested.
+        TurnOver = "turn_over",
     }
 
     /// Result of comparing a block on disk with its checksum.

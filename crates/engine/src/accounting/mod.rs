@@ -2,3 +2,4 @@
 
 pub(crate) mod disk_headroom;
 pub(crate) mod purge_ledger;
+pub(crate) mod surplus_account;

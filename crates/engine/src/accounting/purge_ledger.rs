@@ -3,7 +3,11 @@
 //! The decisions are the cache crate's: the [`Ledger`] knows the entries and their order of removal, [`forebay_cache::plan_purge`]
 //! the amount to remove. This account is updated by the index and by every write, and wakes the purge when space is short.
 
-use crate::{accounting::disk_headroom::DiskHeadroom, base::options::PurgeOptions, catalog::IndexObserver};
+use crate::{
+    accounting::{disk_headroom::DiskHeadroom, surplus_account::SurplusAccount},
+    base::options::PurgeOptions,
+    catalog::IndexObserver,
+};
 use forebay_cache::{CacheKey, Footprint, Headroom, Ledger};
 use forebay_index::{Applied, Record};
 use forebay_store::VolumeId;
@@ -19,6 +23,7 @@ pub(crate) struct PurgeLedger {
     pub(crate) options: PurgeOptions,
     pub(crate) ledger: Mutex<Ledger>,
     pub(crate) headroom: DiskHeadroom,
+    pub(crate) surplus: SurplusAccount,
     /// Notified when a purge is due before the next tick.
     pub(crate) due: Notify,
     /// The disk has said that it is full, since this was last asked.
@@ -33,6 +38,7 @@ impl PurgeLedger {
             options,
             ledger,
             headroom: DiskHeadroom::new(volumes),
+            surplus: SurplusAccount::default(),
             due: Notify::new(),
             is_disk_full: AtomicBool::new(false),
         }

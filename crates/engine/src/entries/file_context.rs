@@ -16,6 +16,7 @@ use forebay_index::Change;
 use forebay_index::Generation;
 use forebay_store::{DataFile, Disk, Entry, OriginMark, StoreError, VolumeId, VolumeInfo};
 use forebay_telemetry::{DiskOperation, Metrics, NotKept};
+use forebay_types::Outcome;
 use parking_lot::Mutex;
 use std::sync::Arc;
 use tokio::sync::{Semaphore, mpsc};
@@ -113,6 +114,11 @@ impl FileContext {
             catalog.note(key, Change::outdated());
         }
         self.note_entry(key, entry.data.as_ref(), &entry.cinfo, entry.origin.as_ref(), entry.cinfo.created);
+    }
+
+    /// Bytes that clients got since the start and no origin had to send for them.
+    pub(crate) fn saved_bytes(&self) -> u64 {
+        self.metrics.client_bytes(Outcome::Hit) + self.metrics.client_bytes(Outcome::Coalesced)
     }
 
     pub(crate) async fn fills_ended(&self) {

@@ -24,6 +24,8 @@ pub(crate) struct Fill {
     blocks: ByteRange,
     /// The requested bytes, in whole pages; the rest is deferred until the link has room for it.
     urgent: ByteRange,
+    /// Whether the deferred bytes are fetched on request of a reader only.
+    pub(crate) is_demand_only: bool,
     /// Notified when a reader requests more.
     rest_wanted: Notify,
     state: Mutex<State>,
@@ -61,13 +63,24 @@ impl Fill {
     /// The bytes before the wanted ones are fetched by a second request after them, so that a reader in the middle
     /// of a block does not wait for the block's beginning.
     pub(crate) fn new(blocks: ByteRange, wanted: ByteRange) -> Self {
-        let first = (wanted.start() / PAGE * PAGE).max(blocks.start());
+        Self::from_offset(blocks, (wanted.start() / PAGE * PAGE).max(blocks.start()))
+    }
+
+    /// A fill of `blocks` whose first request begins at `first`.
+    fn from_offset(blocks: ByteRange, first: u64) -> Self {
         let mut parts = vec![Part::new(ByteRange::between(first, blocks.end()))];
         if first > blocks.start() {
             parts.push(Part::new(ByteRange::between(blocks.start(), first)));
         }
         let state = Mutex::new(State { parts, is_cut: false, end: None });
-        Self { blocks, urgent: blocks, rest_wanted: Notify::new(), state, changed: Notify::new() }
+        Self {
+            blocks,
+            urgent: blocks,
+            is_demand_only: false,
+            rest_wanted: Notify::new(),
+            state,
+            changed: Notify::new(),
+        }
     }
 
     /// Like [`Fill::new`], but bytes that no reader has requested are deferred, and dropped if the link has no room.
@@ -75,6 +88,11 @@ impl Fill {
         let pages_end = wanted.end().div_ceil(PAGE).saturating_mul(PAGE);
         let urgent = ByteRange::between(wanted.start() / PAGE * PAGE, pages_end);
         Self { urgent: urgent.intersection(blocks).unwrap_or(blocks), ..Self::new(blocks, wanted) }
+    }
+
+    /// A fill of `blocks` that requests exactly the `wanted` bytes: pages are split, and blocks that are not whole are not kept.
+    pub(crate) fn of_demand(blocks: ByteRange, wanted: ByteRange) -> Self {
+        Self { urgent: wanted, is_demand_only: true, ..Self::from_offset(blocks, wanted.start()) }
     }
 
     /// The blocks being fetched, as bytes.

@@ -77,6 +77,8 @@ enum Cut {
     Memory,
     /// It would not be kept, or nothing comes and no reader waits for it.
     Useless,
+    /// Hits have not paid for it.
+    Unpaid,
 }
 
 async fn drive(
@@ -107,6 +109,7 @@ async fn drive(
             match why {
                 Cut::Link => file.note_cut(fill.blocks(), NotKept::Link),
                 Cut::Memory => file.note_cut(fill.blocks(), NotKept::Budget),
+                Cut::Unpaid => file.note_cut(fill.blocks(), NotKept::TurnOver),
                 Cut::Useless => {}
             }
             Ok(())
@@ -213,6 +216,9 @@ async fn turn_for_rest<'a>(file: &'a CachedFile, fill: &Fill) -> Result<Option<T
     // During a shutdown only bytes that a reader waits for are fetched.
     if is_stopping() {
         return Err(Cut::Useless);
+    }
+    if fill.is_demand_only {
+        return Err(Cut::Unpaid);
     }
     let turn = tokio::select! {
         biased;

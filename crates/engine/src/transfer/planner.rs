@@ -116,11 +116,25 @@ fn start_fills(
         };
         // Judged by the whole request: a single read with little surplus is cheap to complete.
         let is_burden = surplus > SURPLUS_MAX && surplus_of(blocks, wanted) > wanted.len() * BURDEN_RATIO;
-        let make = if is_burden { Fill::deferring_surplus } else { Fill::new };
+        let excess = surplus_of(blocks, wanted);
+        let is_paid = excess == 0 || is_paid(file, excess);
+        let make = if !is_paid {
+            Fill::of_demand
+        } else if is_burden {
+            Fill::deferring_surplus
+        } else {
+            Fill::new
+        };
         start_fill(file, fills, make(blocks, wanted), reservation, None);
         started.fills.push(FillId(blocks.start()));
     }
     started
+}
+
+/// Whether `surplus` bytes may be fetched: while purges make room, hits have to pay for them.
+fn is_paid(file: &CachedFile, surplus: u64) -> bool {
+    let context = &file.context;
+    context.purge_ledger.surplus.admits(forebay_net::clock::monotonic(), context.saved_bytes(), surplus)
 }
 
 /// Bytes of `blocks` that were not requested.

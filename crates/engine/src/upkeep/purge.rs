@@ -266,6 +266,8 @@ impl Purge {
     /// Has the room that a purge has made used.
     async fn make_room_known(&self, report: &PurgeReport) {
         if report.files > 0 {
+            let saved = self.context.saved_bytes();
+            self.context.purge_ledger.surplus.note_purged(forebay_net::clock::monotonic(), saved);
             // Writes to disks that paused for lack of space may start again.
             self.context.pauses.end_of_full();
         }

@@ -490,3 +490,56 @@ fn a_file_larger_than_the_cache_is_kept_in_part_and_evicts_no_other() {
         assert_eq!(house.engine.metrics().purged_files(PurgeReason::Space), 0);
     });
 }
+
+#[test]
+fn a_working_set_far_above_the_budget_costs_no_more_than_its_reads() {
+    run(async {
+        let root = tempfile::tempdir().unwrap();
+        let house = Arc::new(house(root.path(), rules(40 * MIB, 10 * MIB, 8 * MIB)));
+        let asked = || house.origin.asked().iter().map(|range| range.len()).sum::<u64>();
+        let delivered = || Outcome::ALL.map(|outcome| house.bytes(outcome)).iter().sum::<u64>();
+        read_at_random(&house, 60, 0).await;
+        let before = (asked(), delivered());
+        read_at_random(&house, 200, 0).await;
+        let (asked, delivered) = (asked() - before.0, delivered() - before.1);
+        assert!(asked <= delivered, "{asked} bytes from the origin for {delivered} bytes to clients");
+    });
+}
+
+#[test]
+fn files_that_are_read_again_are_cached_while_others_pass_through() {
+    run(async {
+        let root = tempfile::tempdir().unwrap();
+        let house = Arc::new(house(root.path(), rules(40 * MIB, 10 * MIB, 8 * MIB)));
+        let hits = || house.bytes(Outcome::Hit);
+        let delivered = || Outcome::ALL.map(|outcome| house.bytes(outcome)).iter().sum::<u64>();
+        // The cache turns over before the first of them is read.
+        read_at_random(&house, 60, 0).await;
+        read_at_random(&house, 100, 75).await;
+        let before = (hits(), delivered());
+        read_at_random(&house, 100, 75).await;
+        let (hits, delivered) = (hits() - before.0, delivered() - before.1);
+        assert!(hits >= delivered / 2, "{hits} of {delivered} bytes were hits");
+    });
+}
+
+/// 16 clients read 32 to 64 KiB of a file `count` times each: of one of five files in `hot_percent` of the cases, else of 100 others.
+async fn read_at_random(house: &Arc<House>, count: u64, hot_percent: u64) {
+    let client = |house: Arc<House>, mut state: u64| async move {
+        let mut below = |limit: u64| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 33) % limit
+        };
+        for _ in 0..count {
+            let is_hot = below(100) < hot_percent;
+            let path = if is_hot { format!("/hot/{}", below(5)) } else { format!("/{}", below(100)) };
+            let handle = house.open(&path).await;
+            let len = 32_768 + below(32_768);
+            check(&handle, ByteRange::at(below(MIB - len), len)).await;
+        }
+    };
+    let clients: Vec<_> = (0..16).map(|seed| tokio::spawn(client(Arc::clone(house), seed * 7919 + count))).collect();
+    for client in clients {
+        client.await.expect("a client reads right bytes");
+    }
+}
