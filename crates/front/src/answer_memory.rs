@@ -14,10 +14,13 @@ const TOTAL_BYTES_MIN: u64 = 4 << 20;
 const CONNECTION_BYTES_MAX: u64 = 16 << 20;
 const CONNECTION_PART: u64 = 4;
 
-/// Bytes that one answer reserves in advance: a frame in the making, and one on its way.
-const PER_ANSWER_BYTES_MAX: u64 = 4 << 20;
+/// Long answers of one connection that are made at the same time: each reserves this part of the connection's share.
+const ANSWERS_PER_CONNECTION: u64 = 4;
 
-/// Length of the pieces in which answers are made when the memory of all connections is used up.
+/// Pieces of one answer that wait for the client, or are in the making. The reservation of an answer has room for them.
+const PIECES_PER_ANSWER: u64 = 8;
+
+/// Least length of a piece, and its length when the memory of all connections is used up.
 const SHORT_PIECE_LEN: u64 = 64 << 10;
 
 /// Memory that all connections share. Cheap to clone.
@@ -65,6 +68,11 @@ impl MemoryPool {
         let permits = usize::try_from(bytes).unwrap_or(Semaphore::MAX_PERMITS);
         let connection_bytes = (bytes / CONNECTION_PART).min(CONNECTION_BYTES_MAX);
         Self { free: Arc::new(Semaphore::new(permits)), connection_bytes }
+    }
+
+    /// Most bytes that one answer reserves.
+    const fn answer_bytes(&self) -> u64 {
+        self.connection_bytes / ANSWERS_PER_CONNECTION
     }
 
     /// Counts `len` bytes that a client does not take now, until the value is dropped; `None` when there is no memory for them.
@@ -120,7 +128,7 @@ impl AnswerMemory {
     /// Reserves memory of an answer of `bytes`, which it keeps until it ends: of a long answer only the part in the making. Waits for the
     /// other answers of the connection if these have its share; makes the answer in pieces if other connections have the memory.
     pub async fn reserve(&mut self, bytes: u64) {
-        let bytes = bytes.min(PER_ANSWER_BYTES_MAX).min(self.connection.pool.connection_bytes);
+        let bytes = bytes.min(self.connection.pool.answer_bytes());
         match self.connection.reserve(bytes).await {
             Some(reserved) => self.reserved.push(Arc::new(reserved)),
             None => {
@@ -140,8 +148,10 @@ impl AnswerMemory {
     }
 
     /// Length of a piece, at most `len`.
-    pub const fn piece_len(&self, len: u64) -> u64 {
-        if self.turn.is_some() && len > SHORT_PIECE_LEN { SHORT_PIECE_LEN } else { len }
+    pub fn piece_len(&self, len: u64) -> u64 {
+        let of_answer = self.connection.pool.answer_bytes() / PIECES_PER_ANSWER;
+        let len_max = if self.turn.is_some() { SHORT_PIECE_LEN } else { of_answer.max(SHORT_PIECE_LEN) };
+        len.min(len_max)
     }
 
     /// Takes memory for all `bytes` of an answer if it is free now. Memory that is reserved already counts.
@@ -191,20 +201,24 @@ mod tests {
             let pool = MemoryPool::new(budget * MIB);
             assert_eq!(pool.free.available_permits() as u64, total * MIB);
             assert_eq!(pool.connection_bytes, of_connection * MIB);
+            assert!(ConnectionMemory::new(&pool).answer().piece_len(MIB) <= pool.answer_bytes());
         }
     }
 
     #[tokio::test]
     async fn answers_wait_for_the_share_of_their_connection() {
         let connection = ConnectionMemory::new(&MemoryPool::new(64 * MIB));
-        let (mut first, mut second) = (connection.answer(), connection.answer());
-        first.reserve(100 * MIB).await;
-        assert_eq!(first.piece_len(MIB), MIB, "it has 2 MiB");
-        assert!(!first.try_reserve(3 * MIB));
-        assert!(polled_once(pin!(second.reserve(1))).await.is_none());
-        drop(first);
-        second.reserve(1).await;
-        assert!(second.try_reserve(2 * MIB - 1));
+        let mut answers = [(); 4].map(|()| connection.answer());
+        for answer in &mut answers {
+            answer.reserve(100 * MIB).await;
+            assert_eq!((answer.turn.is_some(), answer.piece_len(MIB)), (false, SHORT_PIECE_LEN));
+        }
+        assert!(!answers[0].try_reserve(MIB));
+        let mut waiting = connection.answer();
+        assert!(polled_once(pin!(waiting.reserve(1))).await.is_none());
+        drop(answers);
+        waiting.reserve(1).await;
+        assert!(waiting.try_reserve(2 * MIB - 1));
     }
 
     #[tokio::test]
