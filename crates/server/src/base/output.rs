@@ -139,6 +139,7 @@ impl Output {
     /// Makes room for `len` bytes, or for as many as a long buffer holds, so that waiting bytes are not copied later.
     pub(crate) fn expect(&mut self, len: usize) {
         // Longer answers are flushed in parts, so they never need more than one large buffer.
+        self.begin();
         let len_max = if self.assembly_len < ASSEMBLY_LEN { self.assembly_len } else { LARGE_BUFFER_LEN };
         let end = self.filled.saturating_add(len).min(len_max);
         if self.buffer.len() < end {
@@ -146,8 +147,16 @@ impl Output {
         }
     }
 
+    /// Chooses how much is collected, at the first byte.
+    fn begin(&mut self) {
+        if self.buffer.is_empty() {
+            self.assembly_len = assembly_len(&self.memory);
+        }
+    }
+
     #[cold]
     fn grow(&mut self, len: usize) {
+        self.begin();
         let mut grown = Buffer::of(len.max(SMALL_BUFFER_LEN));
         if let Some(start) = grown.get_mut(..self.filled) {
             start.copy_from_slice(self.waiting());
@@ -158,7 +167,6 @@ impl Output {
     fn clear(&mut self) {
         self.filled = 0;
         self.buffer = Buffer::default();
-        self.assembly_len = assembly_len(&self.memory);
     }
 
     /// Appends the first `len` bytes of the last [`Output::room`].
