@@ -183,7 +183,14 @@ def test_unwritable_store_is_refused_at_start(ground: Ground, tmp_path: Path) ->
     arguments = ["--listen", "127.0.0.1:0", "--origin", "root://127.0.0.1:1094", "--store", str(occupied)]
     result = forebay.run(ground, "serve", *arguments)
     assert result.returncode != 0
-    assert str(occupied) in result.stderr
+    assert result.stderr.count(str(occupied)) == 1, "the failure is reported once"
+
+
+def test_server_that_cannot_be_reached_is_named_once(ground: Ground) -> None:
+    server = f"127.0.0.1:{ground.free_port()}"
+    result = forebay.run(ground, "get", f"root://{server}//file")
+    assert result.returncode == 1
+    assert result.stderr.count(server) == 1
 
 
 def test_port_in_use_is_named_in_the_error(ground: Ground, data: Path) -> None:

@@ -87,12 +87,12 @@ def sums(data: Path) -> Sums:
 
 
 @pytest.mark.parametrize(
-    "job",
-    [copies("xrdcp"), copies("pyxrootd"), reads_tree("pyroot"), reads_tree("uproot")],
+    ("job", "is_small"),
+    [(copies("xrdcp"), False), (copies("pyxrootd"), False), (reads_tree("pyroot"), True), (reads_tree("uproot"), True)],
     ids=["xrdcp", "pyxrootd", "pyroot", "uproot"],
 )
 def test_first_read_is_served_the_second_is_a_file_the_third_comes_from_the_origin(
-    job: Job, site: Site, data: Path, large: Pattern, sums: Sums
+    job: Job, is_small: bool, site: Site, data: Path, large: Pattern, sums: Sums
 ) -> None:
     site.large, site.sums = large, sums
     site.start_origin(data)
@@ -101,8 +101,9 @@ def test_first_read_is_served_the_second_is_a_file_the_third_comes_from_the_orig
     before = site.sent_bytes()
     job(site, "first")
     first = before.until_now()
-    completed_before_it_was_read = OWN_OPEN in site.log("first")
-    assert first["filler"] > SERVED_BYTES_MIN or completed_before_it_was_read, "the first read is served"
+    # A small file may be complete before its reader has asked for much.
+    was_complete = is_small and OWN_OPEN in site.log("first")
+    assert first["filler"] > SERVED_BYTES_MIN or was_complete, "the first read is served while the cache fills"
     assert first["origin"] > OPENING_BYTES_MAX
 
     def is_left_to_files() -> bool:
