@@ -49,7 +49,7 @@ const PLACES: &[(&str, Place)] = &[
 /// Highest level of pure crates: no socket, no file, no clock, no task.
 const PURE_LEVEL_MAX: u8 = 1;
 
-/// What pure crates may use besides each other: containers, errors, hashing, and cryptography and decompression of what is in memory.
+/// What pure crates may use, in addition to each other: containers, errors, hashing, and cryptography and decompression of bytes in memory.
 const PURE_ALLOWED: [&str; 17] = [
     "blowfish",
     "bytes",

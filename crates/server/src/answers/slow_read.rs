@@ -32,7 +32,7 @@ impl SlowRead {
         self.answer.wait_for(self.memory.next_piece()).await;
     }
 
-    pub(crate) const fn piece_len(&self, len: u64) -> u64 {
+    pub(crate) fn piece_len(&self, len: u64) -> u64 {
         self.memory.piece_len(len)
     }
 
