@@ -103,7 +103,7 @@ def test_full_disk_serves_without_keeping(ground: Ground, relay: Relay) -> None:
     assert second.client_bytes()["hit"] > 0
     assert second.total("forebay_disk_errors_total") + second.total("forebay_not_kept_total") > 0
     requested = sum(min(read.length, CONTENT.size - read.offset) for read in relay.reads)
-    # What was fetched ahead of a failed write is requested again by the reader, and counted; nothing else is.
+    # The reader requests again the bytes that were read ahead of a failed write; nothing else is requested twice.
     lost = second.total("forebay_read_ahead_bytes_total", event="failed")
     wasted = second.total("forebay_read_ahead_bytes_total", event="wasted")
     not_hit = 2 * CONTENT.size - second.client_bytes()["hit"]
