@@ -11,7 +11,7 @@ import pytest
 from harness import faults, wire
 from harness.content import Pattern, assert_same
 from harness.forebay import Forebay
-from harness.scripted import Exchange, Manners, ScriptedOrigin, stat_text
+from harness.scripted import Asked, Exchange, Manners, ScriptedOrigin, stat_text
 from harness.wire import Error, Query, Request, Status
 
 from .conftest import CONTENT, PATH, CacheBefore
@@ -182,6 +182,26 @@ def test_checksum_of_the_origin_is_padded_to_eight_digits(value: str, cache: For
     with cache.client() as client:
         reply = client.query(Query.CHECKSUM, f"{PATH}?cks.type=adler32".encode()).ok()
     assert reply.rstrip(b"\0").lower() == b"adler32 000001ab"
+
+
+@pytest.mark.parametrize(("others", "succeeds"), [(3, True), (4, False)])
+def test_checksum_of_another_algorithm_is_requested_again(
+    others: int, succeeds: bool, cache: Forebay, origin: ScriptedOrigin
+) -> None:
+    def is_checksum(asked: Asked) -> bool:
+        return asked.params[:2] == struct.pack(">H", Query.CHECKSUM)
+
+    origin.on(Request.QUERY, lambda exchange: exchange.reply(b"crc32c 00000002"), when=is_checksum)
+    # A stock server that computes the checksum of the file for another client gives its result to both.
+    origin.on(Request.QUERY, lambda exchange: exchange.reply(b"adler32 00000001"), when=is_checksum, times=others)
+    with cache.client() as client:
+        answer = client.query(Query.CHECKSUM, f"{PATH}?cks.type=crc32c".encode())
+    assert len([asked for asked in origin.asked(Request.QUERY) if is_checksum(asked)]) == 4
+    if succeeds:
+        assert answer.ok().rstrip(b"\0") == b"crc32c 00000002"
+    else:
+        assert answer.error is not None
+        assert "another algorithm" in answer.error_text
 
 
 def test_origin_that_demands_authentication_is_reported_at_once(cache_before: CacheBefore) -> None:

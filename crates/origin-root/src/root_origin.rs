@@ -17,6 +17,12 @@ use forebay_telemetry::Metrics;
 use forebay_types::{DirEntry, Endpoint, FileStat};
 use std::sync::Arc;
 
+/// The number of times that a checksum is requested while the server answers with one of another algorithm.
+///
+/// XRootD 5.5.3 computes one checksum of a file at a time: a request that arrives meanwhile gets the result of the one in progress,
+/// whichever algorithm it names.
+const CHECKSUM_ATTEMPTS: u32 = 4;
+
 /// One or several interchangeable `root://` servers.
 ///
 /// They are asked in the order of the list; one that could not be reached lately is skipped while there is another.
@@ -44,6 +50,16 @@ impl RootOrigin {
         let limits = CallLimits::from_now(&self.servers.router.options);
         let attempts = self.servers.attempts_of_request(limits);
         self.servers.ask(path, question, attempts, limits).await.map(|(arrival, _)| arrival)
+    }
+
+    async fn ask_for_checksum(&self, path: &OriginPath, algorithm: Option<&str>) -> Result<Arrival, OriginError> {
+        match self.ask(path, Question::Checksum(algorithm)).await {
+            // Managers of XRootD 5.5.3 without `xrootd.chksum` in their configuration refuse instead of redirecting.
+            Err(error) if error.refusal() == Some(RefusalKind::Unsupported) => {
+                self.ask_data_server(path, Question::Checksum(algorithm), error).await
+            }
+            answered => answered,
+        }
     }
 
     /// Asks the data server of a redirector that has refused the question itself: some redirectors answer questions about files
@@ -97,21 +113,20 @@ impl Origin for RootOrigin {
 
     fn checksum<'a>(&'a self, path: &'a OriginPath, algorithm: Option<&'a str>) -> OriginFuture<'a, Checksum> {
         Box::pin(async move {
-            let Arrival { body, connection, .. } = match self.ask(path, Question::Checksum(algorithm)).await {
-                // Managers of XRootD 5.5.3 without `xrootd.chksum` in their configuration refuse instead of
-                // redirecting.
-                Err(error) if error.refusal() == Some(RefusalKind::Unsupported) => {
-                    self.ask_data_server(path, Question::Checksum(algorithm), error).await?
+            let mut attempts = CHECKSUM_ATTEMPTS;
+            loop {
+                let Arrival { body, connection, .. } = self.ask_for_checksum(path, algorithm).await?;
+                let response::Checksum { algorithm: told, value } =
+                    response::Checksum::parse(&body).map_err(|error| protocol(&connection, error))?;
+                // A value of another algorithm must not pass for the requested one.
+                if algorithm.is_none_or(|wanted| wanted.eq_ignore_ascii_case(&told)) {
+                    return Ok(Checksum { algorithm: told, value });
                 }
-                answered => answered?,
-            };
-            let response::Checksum { algorithm: told, value } =
-                response::Checksum::parse(&body).map_err(|error| protocol(&connection, error))?;
-            // A value of another algorithm must not pass for the requested one.
-            if algorithm.is_some_and(|wanted| !wanted.eq_ignore_ascii_case(&told)) {
-                return Err(protocol(&connection, "a checksum of another algorithm than requested"));
+                attempts -= 1;
+                if attempts == 0 {
+                    return Err(protocol(&connection, "a checksum of another algorithm than requested"));
+                }
             }
-            Ok(Checksum { algorithm: told, value })
         })
     }
 }
