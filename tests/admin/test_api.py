@@ -35,6 +35,7 @@ def wait_until_listed(site: Site, path: str) -> None:
 
 def test_the_status_has_the_served_bytes(site: Site, patterns: dict[str, Pattern]) -> None:
     fetch(site, PATH)
+    site.server.settled_metrics()
     fetch(site, PATH)
     status = site.get("/status")
     assert status["state"] == "ready"
@@ -102,6 +103,7 @@ def test_prefetched_files_are_hits(site: Site, patterns: dict[str, Pattern], pla
 
 def test_open_and_pinned_files_are_not_evicted_unless_forced(site: Site, patterns: dict[str, Pattern]) -> None:
     fetch(site, PATH)
+    site.server.settled_metrics()
     wait_until_listed(site, PATH)
     pin = site.call("PUT", f"/api/v1/pins{PATH}", {"seconds": 600})
     assert pin.status == 200

@@ -132,7 +132,7 @@ def test_entry_of_a_directory_does_not_hide_the_origins_directory(restart: Resta
     folder = b"7 4096 19 1600000000\0"
     origin.on(Request.STAT, lambda exchange: exchange.reply(folder), when=lambda asked: asked.path == "/data")
     with cache.client() as client:
-        assert cache.data.joinpath("data").is_dir()
+        until(cache.data.joinpath("data").is_dir, "the directory is there")
         _, size, flags, mtime, *_ = client.stat("/data").ok().split()
         assert (size, int(flags) & 2, mtime) == (b"4096", 2, b"1600000000")
 

@@ -70,6 +70,7 @@ def test_first_rule_that_matches_decides(cache: Forebay, ground: Ground) -> None
     assert_same(fetch("xrdcp", ground, f"{cache.file_url(PATH)}?how=past"), CONTENT.all(), "bypassed")
     assert not (cache.data / PATH[1:]).exists()
     assert_same(fetch("xrdcp", ground, cache.file_url(PATH)), CONTENT.all(), "cached")
+    cache.settled_metrics()
     assert (cache.data / PATH[1:]).exists()
     shown = forebay.run(ground, "inspect", "--json", str(cache.data / f"{PATH[1:]}.cinfo"))
     assert json.loads(shown.stdout)["buffer_size"] == 4096
