@@ -46,17 +46,26 @@ impl RootOrigin {
         Self { servers: Servers { router }, label }
     }
 
-    async fn ask(&self, path: &OriginPath, question: Question<'_>) -> Result<Arrival, OriginError> {
-        let limits = CallLimits::from_now(&self.servers.router.options);
+    fn limits(&self) -> CallLimits {
+        CallLimits::from_now(&self.servers.router.options)
+    }
+
+    async fn ask(&self, path: &OriginPath, question: Question<'_>, limits: CallLimits) -> Result<Arrival, OriginError> {
         let attempts = self.servers.attempts_of_request(limits);
         self.servers.ask(path, question, attempts, limits).await.map(|(arrival, _)| arrival)
     }
 
-    async fn ask_for_checksum(&self, path: &OriginPath, algorithm: Option<&str>) -> Result<Arrival, OriginError> {
-        match self.ask(path, Question::Checksum(algorithm)).await {
+    async fn ask_for_checksum(
+        &self,
+        path: &OriginPath,
+        algorithm: Option<&str>,
+        limits: CallLimits,
+    ) -> Result<Arrival, OriginError> {
+        let question = Question::Checksum(algorithm);
+        match self.ask(path, question, limits).await {
             // Managers of XRootD 5.5.3 without `xrootd.chksum` in their configuration refuse instead of redirecting.
             Err(error) if error.refusal() == Some(RefusalKind::Unsupported) => {
-                self.ask_data_server(path, Question::Checksum(algorithm), error).await
+                self.ask_data_server(path, question, error, limits).await
             }
             answered => answered,
         }
@@ -72,13 +81,13 @@ impl RootOrigin {
         path: &OriginPath,
         question: Question<'_>,
         refusal: OriginError,
+        limits: CallLimits,
     ) -> Result<Arrival, OriginError> {
-        let Arrival { connection, .. } = self.ask(path, Question::Stat).await?;
+        let Arrival { connection, .. } = self.ask(path, Question::Stat, limits).await?;
         // Not redirected: the server that refused holds the file itself.
         if connection.endpoint() == refusal.endpoint() {
             return Err(refusal);
         }
-        let limits = CallLimits::from_now(&self.servers.router.options);
         let asked = self.servers.router.ask(connection.endpoint(), path, question, limits).await;
         asked.map_err(|failure| failure.error)
     }
@@ -102,7 +111,7 @@ impl Origin for RootOrigin {
 
     fn stat<'a>(&'a self, path: &'a OriginPath) -> OriginFuture<'a, FileStat> {
         Box::pin(async move {
-            let Arrival { body, connection, .. } = self.ask(path, Question::Stat).await?;
+            let Arrival { body, connection, .. } = self.ask(path, Question::Stat, self.limits()).await?;
             response::parse_stat(&body).map_err(|error| protocol(&connection, error))
         })
     }
@@ -113,9 +122,11 @@ impl Origin for RootOrigin {
 
     fn checksum<'a>(&'a self, path: &'a OriginPath, algorithm: Option<&'a str>) -> OriginFuture<'a, Checksum> {
         Box::pin(async move {
+            // All attempts share one deadline.
+            let limits = self.limits();
             let mut attempts = CHECKSUM_ATTEMPTS;
             loop {
-                let Arrival { body, connection, .. } = self.ask_for_checksum(path, algorithm).await?;
+                let Arrival { body, connection, .. } = self.ask_for_checksum(path, algorithm, limits).await?;
                 let response::Checksum { algorithm: told, value } =
                     response::Checksum::parse(&body).map_err(|error| protocol(&connection, error))?;
                 // A value of another algorithm must not pass for the requested one.
