@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from harness import faults, forebay, xrootd
+from harness import faults, forebay, wire, xrootd
 from harness.content import Pattern, assert_same
 from harness.forebay import BLOCK, Forebay
 from harness.ground import Ground
@@ -34,6 +34,10 @@ ASSEMBLED_CLIENTS = 200
 ASKED_TIMES = 4
 # A piece of an answer, a small buffer, and the requests.
 CONNECTION_BYTES = 64 << 10
+# Of each client that has sent a part of a request: the usual buffer, and the connection.
+RECEIVING_CLIENTS = 400
+RECEIVING_BYTES = 24 << 10
+LONG_REQUESTS_BYTES = 8 << 20
 # Far longer than any wait of a client here: no time limit of the cache ends a request.
 PATIENT = {"first_byte_timeout": "5m", "stall_timeout": "5m", "deadline": "30m"}
 
@@ -139,6 +143,29 @@ def ask_for_much(cache: Forebay, path: str) -> RawClient:
         client.send(Request.PGREAD, read_params(handle, number << 16, 4 << 20), bytes(2))
         client.send(Request.READV, b"", b"".join(elements))
     return client
+
+
+def test_requests_that_never_end_hold_bounded_memory_and_stop_no_other_client(cache_with: CacheWith) -> None:
+    cache = cache_with("64MiB")
+    with RawClient(cache.host, cache.port, source="127.0.0.9") as other:
+        handle = other.open(HEALTHY)
+        begin = resident_peak(cache)
+        # Four addresses have all memory of long requests.
+        sources = [f"127.0.0.{2 + number % 4}" for number in range(RECEIVING_CLIENTS)]
+        clients = [RawClient(cache.host, cache.port, source=source) for source in sources]
+        for number, client in enumerate(clients):
+            message = wire.request(client.next_stream_id(), Request.STAT, b"", b"/" * (60 << 10))
+            # Some have sent all but the end, some little more than the header.
+            client.send_bytes(message[: 30 if number // 8 % 2 else -1])
+        pieces = [(number * 32, 32) for number in range(1024)]
+        elements = [struct.pack(">4siq", handle, length, offset) for offset, length in pieces]
+        for _ in range(2):
+            answer = other.call(Request.READV, b"", b"".join(elements)).ok()
+            found = b"".join(answer[number * 48 + 16 : number * 48 + 48] for number in range(len(pieces)))
+            assert_same(found, SMALL.read(0, 32 << 10), "a long vector")
+        assert resident_peak(cache) - begin <= LONG_REQUESTS_BYTES + RECEIVING_CLIENTS * RECEIVING_BYTES
+    for client in clients:
+        client.close()
 
 
 @pytest.mark.parametrize("is_cached", [False, True], ids=["cold", "cached"])

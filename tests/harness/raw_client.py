@@ -79,8 +79,10 @@ class Closed(AssertionError):
 class RawClient:
     """One connection. Use as a context manager."""
 
-    def __init__(self, host: str, port: int, *, login: bool = True, timeout: float = ANSWER_SECONDS) -> None:
-        self.socket = socket.create_connection((host, port), timeout=timeout)
+    def __init__(
+        self, host: str, port: int, *, login: bool = True, timeout: float = ANSWER_SECONDS, source: str = ""
+    ) -> None:
+        self.socket = socket.create_connection((host, port), timeout, (source, 0))
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.session_id = b""
         self.flags = 0

@@ -1,6 +1,9 @@
 //! Limits on how much of the server one client can occupy.
 
-use crate::front::Options;
+use crate::{
+    front::Options,
+    request_memory::{RequestMemory, RequestPool},
+};
 use forebay_auth::Identity;
 use forebay_telemetry::ConnectionLimit;
 use parking_lot::Mutex;
@@ -20,13 +23,15 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 struct Places<K> {
     max: usize,
     handles_max: usize,
+    requests: RequestPool,
     counts: Mutex<HashMap<K, Count>>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Count {
     places: usize,
     handles: Arc<AtomicUsize>,
+    requests: RequestMemory,
 }
 
 /// One occupied place. It becomes free when this is dropped.
@@ -35,6 +40,7 @@ pub struct Place<K: Eq + Hash> {
     key: K,
     places: Arc<Places<K>>,
     handles: HandleShare,
+    requests: RequestMemory,
 }
 
 /// The open files that a client may have, in all its sessions together.
@@ -81,11 +87,12 @@ impl ClientLimits {
         let handles = open_files_max.div_ceil(4);
         let handles_of_address = options.handles_per_address_max.unwrap_or(handles);
         let handles_of_identity = options.handles_per_identity_max.unwrap_or(handles);
+        let requests = RequestPool::new(options.memory_budget_bytes);
         Self {
             total: Arc::new(Semaphore::new(connections_max.min(Semaphore::MAX_PERMITS))),
-            connections: Places::new(connections, handles_of_address),
-            logins: Places::new(logins, 0),
-            identities: Places::new(sessions, handles_of_identity),
+            connections: Places::new(connections, handles_of_address, requests.clone()),
+            logins: Places::new(logins, 0, requests.clone()),
+            identities: Places::new(sessions, handles_of_identity, requests),
         }
     }
 
@@ -113,18 +120,19 @@ impl ClientLimits {
 }
 
 impl<K: Clone + Eq + Hash> Places<K> {
-    fn new(max: usize, handles_max: usize) -> Arc<Self> {
-        Arc::new(Self { max, handles_max, counts: Mutex::default() })
+    fn new(max: usize, handles_max: usize, requests: RequestPool) -> Arc<Self> {
+        Arc::new(Self { max, handles_max, requests, counts: Mutex::default() })
     }
 
     /// A place for `key`; `None` when its limit is reached.
     fn occupy(self: &Arc<Self>, key: K) -> Option<Place<K>> {
         let mut counts = self.counts.lock();
-        let count = counts.entry(key.clone()).or_default();
+        let new = || Count { places: 0, handles: Arc::default(), requests: self.requests.of_client() };
+        let count = counts.entry(key.clone()).or_insert_with(new);
         if count.places < self.max {
             count.places += 1;
             let handles = HandleShare { max: self.handles_max, taken: Arc::clone(&count.handles) };
-            return Some(Place { key, places: Arc::clone(self), handles });
+            return Some(Place { key, places: Arc::clone(self), handles, requests: count.requests.clone() });
         }
         // With a limit of 0 the entry is new, and no place will ever remove it.
         if count.places == 0 {
@@ -150,6 +158,11 @@ impl<K: Eq + Hash> Place<K> {
     /// The share of open files of the client that has this place.
     pub const fn handles(&self) -> &HandleShare {
         &self.handles
+    }
+
+    /// The memory for long requests of the client that has this place.
+    pub const fn requests(&self) -> &RequestMemory {
+        &self.requests
     }
 }
 
@@ -194,9 +207,13 @@ mod tests {
     use super::*;
     use forebay_auth::Method;
 
+    fn requests() -> RequestPool {
+        RequestPool::new(64 << 20)
+    }
+
     #[test]
     fn each_key_has_its_own_limit_and_frees_its_places() {
-        let places = Places::new(2, 3);
+        let places = Places::new(2, 3, requests());
         let both = [places.occupy("a").unwrap(), places.occupy("a").unwrap()];
         assert!(places.occupy("a").is_none());
         let other = places.occupy("b");
@@ -205,14 +222,14 @@ mod tests {
         assert!(places.occupy("a").is_some());
         drop(other);
         assert!(places.counts.lock().is_empty(), "a key without places takes no memory");
-        let places = Places::new(0, 3);
+        let places = Places::new(0, 3, requests());
         assert!(places.occupy("a").is_none());
         assert!(places.counts.lock().is_empty());
     }
 
     #[test]
     fn all_sessions_of_a_client_share_its_open_files() {
-        let places = Places::new(9, 3);
+        let places = Places::new(9, 3, requests());
         let sessions = [places.occupy("a").unwrap(), places.occupy("a").unwrap()];
         let mut open: Vec<_> = (0..3).map(|number| sessions[number % 2].handles().occupy().unwrap()).collect();
         assert!(sessions.iter().all(|session| session.handles().occupy().is_none()));

@@ -40,7 +40,8 @@ pub struct Options {
     pub handles_per_address_max: Option<usize>,
     /// The same, of one proven identity.
     pub handles_per_identity_max: Option<usize>,
-    /// Size of the memory budget; answers that are assembled take a part on top of it.
+    /// Size of the memory budget; answers that are assembled and long requests take a part on
+    /// top of it.
     pub memory_budget_bytes: u64,
     pub direct: DirectAccess,
 }

@@ -14,6 +14,7 @@ mod front;
 mod read_stream;
 mod refusal_log;
 mod reports;
+mod request_memory;
 
 pub use answer_memory::{AnswerMemory, ConnectionMemory, MemoryPool, Reservation};
 pub use authorization::Connection;
@@ -27,3 +28,4 @@ pub use front::{Front, Options};
 pub use read_stream::{Batch, ReadSource, ReadStream, append_segment, into_bytes, read_disk, with_memory};
 pub use refusal_log::RefusalLog;
 pub use reports::{answered_now, report_read};
+pub use request_memory::{RequestMemory, RequestPool, RequestReservation};

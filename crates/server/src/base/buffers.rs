@@ -43,6 +43,13 @@ impl Buffer {
     }
 }
 
+impl From<&[u8]> for Buffer {
+    /// A buffer of exactly these bytes.
+    fn from(bytes: &[u8]) -> Self {
+        Self(bytes.to_vec())
+    }
+}
+
 impl Drop for Buffer {
     fn drop(&mut self) {
         if !self.0.is_empty() {

@@ -1,13 +1,17 @@
 //! Bytes that have been received and are not served yet.
 
-use crate::base::buffers::{Buffer, RECEIVE_BUFFER_LEN};
+use crate::base::{
+    buffers::{Buffer, RECEIVE_BUFFER_LEN, SMALL_BUFFER_LEN},
+    options::INCOMPLETE_LEN_MAX,
+};
+use forebay_front::RequestReservation;
 use forebay_net::Stream;
 use std::{
     future::poll_fn,
     io,
     task::{Poll, ready},
 };
-use tokio::io::ReadBuf;
+use tokio::{io::ReadBuf, time::Instant};
 
 /// Bytes that have been received and are not served yet.
 #[derive(Debug, Default)]
@@ -16,7 +20,18 @@ pub(crate) struct Input {
     /// Start and end of the waiting bytes in the buffer.
     start: usize,
     end: usize,
+    long_request: Option<LongRequest>,
 }
+
+/// A request that does not fit into the usual buffer. It has a buffer for itself.
+#[derive(Debug)]
+struct LongRequest {
+    _memory: RequestReservation,
+    since: Instant,
+}
+
+/// Bytes that the buffer of a long request takes.
+pub(crate) const LONG_BUFFER_LEN: usize = SMALL_BUFFER_LEN;
 
 impl Input {
     #[expect(clippy::indexing_slicing, reason = "start and end are within the buffer; hot path")]
@@ -39,23 +54,51 @@ impl Input {
         taken
     }
 
+    /// Whether a message of `wanted_len` bytes needs memory that is not reserved yet.
+    pub(crate) const fn needs_memory(&self, wanted_len: usize) -> bool {
+        wanted_len > RECEIVE_BUFFER_LEN && self.long_request.is_none()
+    }
+
+    /// Has the memory used until the message is consumed.
+    pub(crate) fn reserve(&mut self, memory: RequestReservation) {
+        self.long_request = Some(LongRequest { _memory: memory, since: Instant::now() });
+    }
+
+    /// The time since which a long request has had its memory.
+    pub(crate) fn long_since(&self) -> Option<Instant> {
+        self.long_request.as_ref().map(|request| request.since)
+    }
+
     /// Waits for bytes, and returns how many came; 0 at the end of the stream. Makes room for at least `wanted_len` waiting
-    /// bytes.
+    /// bytes; more than that are received only into a buffer of the usual length.
     pub(crate) async fn receive(&mut self, stream: &mut Stream, wanted_len: usize) -> io::Result<usize> {
         poll_fn(|context| {
             self.make_room(wanted_len);
-            let mut room = ReadBuf::new(self.buffer.get_mut(self.end..).unwrap_or_default());
+            // Bytes behind a long request would keep its memory.
+            let end = if self.long_request.is_some() { self.start + wanted_len } else { self.buffer.len() };
+            let mut room = ReadBuf::new(self.buffer.get_mut(self.end..end).unwrap_or_default());
             let polled = stream.poll_receive(context, &mut room);
             let received_len = room.filled().len();
             self.end += received_len;
             if self.start == self.end {
                 // An idle connection holds no buffer.
                 *self = Self::default();
+            } else if polled.is_pending() {
+                self.shrink();
             }
             ready!(polled)?;
             Poll::Ready(Ok(received_len))
         })
         .await
+    }
+
+    /// Has a short part of a request not hold a whole buffer while its rest is awaited.
+    fn shrink(&mut self) {
+        let waiting_len = self.end - self.start;
+        if waiting_len <= INCOMPLETE_LEN_MAX && self.buffer.len() > INCOMPLETE_LEN_MAX && self.long_request.is_none() {
+            self.buffer = Buffer::from(self.waiting());
+            (self.start, self.end) = (0, waiting_len);
+        }
     }
 
     /// Makes room for `wanted_len` waiting bytes, and for one more than there are.
@@ -110,6 +153,40 @@ mod tests {
         assert_eq!(input.buffer.len(), 0, "the buffer is released");
         drop(client);
         assert_eq!(input.receive(&mut served, 0).await.unwrap(), 0);
+    }
+
+    #[tokio::test]
+    async fn a_short_part_of_a_message_holds_no_whole_buffer() {
+        let (mut client, mut served) = pair().await;
+        let mut input = Input::default();
+        client.write_all(b"one").await.unwrap();
+        assert_eq!(input.receive(&mut served, 0).await.unwrap(), 3);
+        let waited = tokio::time::timeout(std::time::Duration::ZERO, input.receive(&mut served, 9)).await;
+        assert!(waited.is_err());
+        assert_eq!((input.buffer.len(), input.waiting()), (3, &b"one"[..]));
+        client.write_all(b" two three").await.unwrap();
+        while input.waiting().len() < 13 {
+            input.receive(&mut served, 0).await.unwrap();
+        }
+        assert_eq!(input.waiting(), b"one two three");
+    }
+
+    #[tokio::test]
+    async fn nothing_behind_a_long_message_is_received_with_it() {
+        let (mut client, mut served) = pair().await;
+        let (mut input, len) = (Input::default(), 3 * RECEIVE_BUFFER_LEN);
+        assert!(!input.needs_memory(RECEIVE_BUFFER_LEN) && input.needs_memory(len));
+        client.write_all(&vec![7; len + 5]).await.unwrap();
+        input.receive(&mut served, 24).await.unwrap();
+        let memory = forebay_front::RequestPool::new(64 << 20).of_client();
+        input.reserve(memory.reserve(LONG_BUFFER_LEN).await.unwrap());
+        while input.waiting().len() < len {
+            input.receive(&mut served, len).await.unwrap();
+        }
+        assert_eq!(input.waiting().len(), len);
+        input.consume(len);
+        assert!(input.buffer.is_empty() && input.long_since().is_none());
+        assert_eq!(input.receive(&mut served, 0).await.unwrap(), 5);
     }
 
     #[tokio::test]

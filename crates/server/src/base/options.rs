@@ -71,6 +71,15 @@ impl Default for Options {
 /// ready would otherwise occupy a worker thread.
 pub(crate) const REQUESTS_PER_TURN: usize = 32;
 
+/// Longest part of a request that is moved out of its buffer while the rest is awaited.
+pub(crate) const INCOMPLETE_LEN_MAX: usize = 1 << 10;
+
+/// Time within which a long request must be complete when others wait for its memory.
+pub(crate) const LONG_REQUEST_TIME_MAX: Duration = Duration::from_secs(2);
+
+/// How often a connection with an incomplete long request looks whether others wait.
+pub(crate) const LONG_REQUEST_CHECK: Duration = Duration::from_secs(1);
+
 /// Shortest answer that is sent with `sendfile`; below it a copy is cheaper than the second system call.
 pub(crate) const SENDFILE_LEN_MIN: u64 = 16 << 10;
 

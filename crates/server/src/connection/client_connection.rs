@@ -3,14 +3,14 @@
 use crate::{
     base::{
         event::{Event, Events},
-        input::Input,
-        options::{EVENTS_QUEUED_MAX, REQUESTS_PER_TURN},
+        input::{Input, LONG_BUFFER_LEN},
+        options::{EVENTS_QUEUED_MAX, LONG_REQUEST_CHECK, LONG_REQUEST_TIME_MAX, REQUESTS_PER_TURN},
         output::OutputError,
         sessions::ServerState,
     },
     requests::context::{ConnectionContext, Role},
 };
-use forebay_front::{Backend, ConnectionPlaces};
+use forebay_front::{Backend, ConnectionPlaces, RequestMemory};
 use forebay_net::TlsError;
 use forebay_proto::{Fatal, Input as Next, ServerFlags, ServerOptions, ServerSession, TlsPolicy};
 use forebay_telemetry::TlsResult;
@@ -41,7 +41,7 @@ pub(crate) async fn serve_connection(
 ) {
     let Accepted { stream, peer, local, places, state } = accepted;
     let ConnectionPlaces { login, in_total: _in_total, of_client } = places;
-    let handles = of_client.handles().clone();
+    let (handles, request_memory) = (of_client.handles().clone(), of_client.requests().clone());
     let _gauge = state.front.backend.metrics().open_connection();
     let role = match &state.front.backend {
         Backend::Manager(_) => ServerOptions::MANAGER,
@@ -58,6 +58,7 @@ pub(crate) async fn serve_connection(
     }
     let connection = Connection {
         input: Input::default(),
+        request_memory,
         session: ServerSession::new(ServerOptions { flags, tls: policy, signing_level, ..role }),
         deadline: Box::pin(sleep(state.options.login_time_max)),
         context: ConnectionContext::new(stream.into(), (peer, local), (login, handles), state, events),
@@ -78,6 +79,8 @@ pub(crate) async fn serve_connection(
 
 struct Connection {
     input: Input,
+    /// Of its client, for long requests.
+    request_memory: RequestMemory,
     session: ServerSession,
     context: ConnectionContext,
     receiver: mpsc::Receiver<Event>,
@@ -258,7 +261,7 @@ impl Connection {
             // Without a login a client must not hold a connection for long.
             Role::New(_) | Role::Authenticating(_) => Some(Silence::Login),
             // The server does not read now: the client is not to blame.
-            _ if !self.may_serve() => None,
+            _ if !self.may_serve() || self.input.needs_memory(self.wanted_len) => None,
             _ if !self.input.waiting().is_empty() || self.session.is_dropping_payload() => Some(Silence::Request),
             Role::Main(_) if self.context.tasks.is_empty() && self.context.handles.len() == 0 => Some(Silence::Idle),
             // A parallel stream may be idle as long as its session lives.
@@ -268,6 +271,25 @@ impl Connection {
 
     /// The time at which silence ends the connection, and why.
     fn silent_until(&mut self) -> Option<(Silence, Instant)> {
+        let expected = self.expected_until();
+        let ends = match self.input.long_since() {
+            Some(since) if self.request_memory.is_used_up(LONG_BUFFER_LEN) => {
+                Some((Silence::Request, since + LONG_REQUEST_TIME_MAX))
+            }
+            _ => None,
+        };
+        let earlier = expected.into_iter().chain(ends).min_by_key(|(_, until)| *until)?;
+        let is_checked = self.input.long_since().is_some();
+        let wake = if is_checked { earlier.1.min(Instant::now() + LONG_REQUEST_CHECK) } else { earlier.1 };
+        // Later times need no new timer: it wakes the task early, which then looks again. Timers cost a lock.
+        if wake < self.deadline.deadline() || self.deadline.is_elapsed() {
+            self.deadline.as_mut().reset(wake);
+        }
+        Some(earlier)
+    }
+
+    /// The time until which the client has to do what is expected of it.
+    fn expected_until(&mut self) -> Option<(Silence, Instant)> {
         let options = &self.context.state.options;
         let has_progress = std::mem::take(&mut self.has_progress);
         let Some(expected) = self.expected() else {
@@ -284,17 +306,13 @@ impl Connection {
             Silence::Request => options.request_time_max,
             Silence::Idle => options.idle_time_max,
         };
-        let until = since + time_max;
-        // Later times need no new timer: it wakes the task early, which then looks again. Timers cost a lock.
-        if until < self.deadline.deadline() || self.deadline.is_elapsed() {
-            self.deadline.as_mut().reset(until);
-        }
-        Some((expected, until))
+        Some((expected, since + time_max))
     }
 
     async fn wait(&mut self) -> Result<(), End> {
         let (may_read, silent_until) = (self.may_serve(), self.silent_until());
         let has_tasks = !self.context.tasks.is_empty();
+        let needs_memory = self.input.needs_memory(self.wanted_len);
         tokio::select! {
             // Input last: a client that sends without pause still gets answers, and must log in in time.
             biased;
@@ -307,7 +325,11 @@ impl Connection {
                 Some((silence, until)) if until <= Instant::now() => Err(End::Silence(silence)),
                 _ => Ok(()),
             },
-            received = self.input.receive(&mut self.context.stream, self.wanted_len), if may_read => match received? {
+            Some(memory) = self.request_memory.reserve(LONG_BUFFER_LEN), if may_read && needs_memory => {
+                self.input.reserve(memory);
+                Ok(())
+            },
+            received = self.input.receive(&mut self.context.stream, self.wanted_len), if may_read && !needs_memory => match received? {
                 0 => Err(End::Client),
                 _ => Ok(()),
             },
