@@ -52,7 +52,8 @@ pub(crate) async fn list(
             listed => return listed,
         }
     }
-    let attempts = servers.attempts_of_request(limits);
+    let mut attempts = servers.attempts_of_request(limits);
+    attempts.is_listing = true;
     let (arrival, _) = servers.ask(path, listing.question(), attempts, limits).await?;
     listing.entries(arrival).await
 }

@@ -30,6 +30,8 @@ pub(crate) struct Attempts<'a> {
     failures: u32,
     /// How many failures without any answer there may be.
     pub(crate) unanswered_count: u32,
+    /// Whether a directory is listed. Stock servers answer `kXR_FSError` when it is a file.
+    pub(crate) is_listing: bool,
     /// Failures since the first server was last asked again.
     in_round: usize,
     rounds: u32,
@@ -55,6 +57,7 @@ impl<'a> Attempts<'a> {
             current: preferred,
             failures: 0,
             unanswered_count: count,
+            is_listing: false,
             in_round: 0,
             rounds: 0,
             tried: Vec::new(),
@@ -116,7 +119,7 @@ impl<'a> Attempts<'a> {
             self.tried.push((server.host().to_owned(), tried_reason(&error)));
             return Ok(Duration::ZERO);
         }
-        if !error.is_retryable() {
+        if !self.is_retryable(&error) {
             // Another server may accept what this one refuses; a second round would only repeat the answers.
             let was_last = self.in_round + 1 >= self.servers.len();
             if was_last || !concerns_one_server(&error) {
@@ -125,6 +128,11 @@ impl<'a> Attempts<'a> {
         }
         let pause = self.next_server();
         if Instant::now() + pause >= self.deadline { Err(error) } else { Ok(pause) }
+    }
+
+    fn is_retryable(&self, error: &OriginError) -> bool {
+        let is_no_directory = self.is_listing && error.refusal() == Some(RefusalKind::FileSystemError);
+        error.is_retryable() && !is_no_directory
     }
 
     /// Begins with another server than one that is known to have failed.
@@ -273,6 +281,15 @@ mod tests {
         let mut attempts = case.attempts(5);
         assert_eq!(attempts.plan(failure(RefusalKind::TlsRequired)), Ok(Duration::ZERO));
         assert!(attempts.plan(failure(RefusalKind::TlsRequired)).is_err());
+    }
+
+    #[test]
+    fn a_listing_of_a_file_is_refused_at_once() {
+        let case = Case::new(2);
+        let mut attempts = case.attempts(5);
+        attempts.is_listing = true;
+        assert!(attempts.plan(failure(RefusalKind::IoError)).is_ok());
+        assert!(attempts.plan(failure(RefusalKind::FileSystemError)).is_err());
     }
 
     #[test]
