@@ -22,10 +22,13 @@ pub(crate) fn respond(method: &Method, path: &str, metrics: &Metrics, readiness:
         return refusal;
     }
     match path {
-        "/metrics" => match metrics.render() {
-            Ok(rendered) => answer::of(StatusCode::OK, OPENMETRICS_TYPE, rendered),
-            Err(_) => answer::of(StatusCode::INTERNAL_SERVER_ERROR, TEXT_TYPE, "cannot encode the metrics\n"),
-        },
+        "/metrics" => {
+            metrics.expire_failing_servers(forebay_net::clock::monotonic());
+            match metrics.render() {
+                Ok(rendered) => answer::of(StatusCode::OK, OPENMETRICS_TYPE, rendered),
+                Err(_) => answer::of(StatusCode::INTERNAL_SERVER_ERROR, TEXT_TYPE, "cannot encode the metrics\n"),
+            }
+        }
         "/readyz" => {
             let status = if readiness.is_ready() { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
             answer::of(status, TEXT_TYPE, format!("{}\n", readiness.as_str()))

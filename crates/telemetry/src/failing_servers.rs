@@ -12,6 +12,9 @@ use std::{
 /// Failing servers remembered; the one that failed longest ago makes room. In forwarding mode clients name the servers.
 pub(crate) const FAILING_SERVERS_MAX: usize = 256;
 
+/// Time after the last failure at which a server is forgotten: it gets no requests any more.
+const REMEMBERED_FOR: Duration = Duration::from_secs(900);
+
 /// How a server failed.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Fault {
@@ -90,8 +93,16 @@ impl FailingServers {
         }
     }
 
+    /// Forgets the servers whose last failure was long before `now`.
+    pub(crate) fn expire(&self, now: Instant) {
+        let mut servers = self.servers.lock();
+        servers.retain(|_, failing| now.saturating_duration_since(failing.last) < REMEMBERED_FOR);
+        self.count.store(servers.len(), Relaxed);
+    }
+
     /// Those that are known to fail, at `now` by both clocks, the one that failed last first.
     pub(crate) fn list(&self, now: (Instant, i64)) -> Vec<FailingServer> {
+        self.expire(now.0);
         let servers = self.servers.lock();
         let mut known: Vec<_> = servers.iter().filter(|(_, failing)| failing.is_known).collect();
         known.sort_by_key(|(_, failing)| std::cmp::Reverse(failing.last));
@@ -161,6 +172,17 @@ mod tests {
         assert_eq!(names(&failing, now), ["origin:1"]);
         failing.answered(&server, true, now);
         assert!(names(&failing, now).is_empty());
+    }
+
+    #[test]
+    fn a_server_that_is_not_asked_any_more_is_forgotten() {
+        let (failing, now) = (FailingServers::default(), now());
+        let server = Endpoint::new("origin", 1);
+        failing.failed(&server, Fault::Down, &"refused", now);
+        failing.failed(&server, Fault::Down, &"refused", now + REMEMBERED_FOR / 2);
+        assert_eq!(names(&failing, now + REMEMBERED_FOR), ["origin:1"]);
+        failing.expire(now + 2 * REMEMBERED_FOR);
+        assert_eq!(failing.known_count(), 0);
     }
 
     #[test]

@@ -220,6 +220,11 @@ impl Metrics {
         self.0.others.origins.bytes()
     }
 
+    /// Forgets the servers whose last failure was long before `now`.
+    pub fn expire_failing_servers(&self, now: Instant) {
+        self.0.others.origins.failing.expire(now);
+    }
+
     /// The servers of origins that fail, at `now` by both clocks; the one that failed last first.
     pub fn failing_servers(&self, now: (Instant, i64)) -> Vec<FailingServer> {
         self.0.others.origins.failing.list(now)
