@@ -116,7 +116,8 @@ def test_removals_are_previewed_and_asked_for(site: Site, patterns: dict[str, Pa
         clients.fetch("forebay-get", site.ground, site.server.file_url(path))
     until(lambda: len(site.command("ls").stdout.splitlines()) == 2, "both files are listed")
     until(lambda: site.get("/status")["usage"]["files"] == 2, "both files are accounted")
-    assert site.command("purge", "--to", "0%", "--dry-run").stdout.startswith("2 files, ")
+    dry_run = ["purge", "--to", "0%", "--dry-run"]
+    until(lambda: site.command(*dry_run).stdout.startswith("2 files, "), "both are closed and synced")
     assert site.command("purge", "--to", "100%", "--dry-run").stdout.startswith("0 files, 0 B would be removed")
     until(lambda: site.command("evict", PATH, "--dry-run").stdout.startswith("1 files, "), "it is closed")
     assert site.command("evict", "/**", "--dry-run").stdout.startswith("2 files, ")

@@ -117,6 +117,14 @@ impl OpenFiles {
         }
     }
 
+    /// Those of `keys` that could be reserved for removal.
+    pub(crate) fn unused<'k>(&self, keys: impl IntoIterator<Item = &'k CacheKey>) -> BTreeSet<&'k CacheKey> {
+        let slots = self.slots.lock();
+        let reserved = self.reserved.lock();
+        let is_free = |key: &&CacheKey| slots.get(*key).is_none_or(is_unused) && !reserved.contains(*key);
+        keys.into_iter().filter(is_free).collect()
+    }
+
     /// Reserves entries for removal: all of `keys` except those that a client has open or opens, that are filled, not synced yet, or
     /// are being removed already.
     pub(crate) fn reserve_for_removal(self: &Arc<Self>, keys: impl IntoIterator<Item = CacheKey>) -> RemovalGuard {
@@ -124,10 +132,7 @@ impl OpenFiles {
         let mut reserved = self.reserved.lock();
         let mut taken = Vec::new();
         for key in keys {
-            let is_unused = slots
-                .get(&key)
-                .is_none_or(|slot| Arc::strong_count(slot) == 1 && slot.get().is_none_or(|file| file.is_idle()));
-            if is_unused && reserved.insert(key.clone()) {
+            if slots.get(&key).is_none_or(is_unused) && reserved.insert(key.clone()) {
                 slots.remove(&key);
                 taken.push(key);
             }
@@ -209,6 +214,11 @@ impl OpenFiles {
             self.room.notify_waiters();
         }
     }
+}
+
+/// Whether no client has the file of a slot open or opens it, and nothing of it remains to be written.
+fn is_unused(slot: &Slot) -> bool {
+    Arc::strong_count(slot) == 1 && slot.get().is_none_or(|file| file.is_idle())
 }
 
 fn remove_exactly(slots: &mut BTreeMap<CacheKey, Slot>, file: &Arc<CachedFile>) {

@@ -234,10 +234,10 @@ impl Purge {
         report
     }
 
-    /// Counts the entries that a purge for `goals` would remove. Entries in use are counted too; the purge leaves them and removes
-    /// others instead.
+    /// Counts the entries that a purge for `goals` would remove.
     pub(crate) async fn preview(&self, goals: &[Goal]) -> PurgeReport {
         let _turn = self.turn.lock().await;
+        self.learn().await;
         let ledger = &self.context.purge_ledger.ledger;
         ledger.lock().end_pins(forebay_net::clock::now_unix());
         let mut run = PurgeRun::new(goals);
@@ -252,15 +252,32 @@ impl Purge {
             if slice.is_empty() {
                 break;
             }
-            for victim in slice {
-                report.files += 1;
-                report.freed += victim.footprint;
-                victims.push(victim.id);
-            }
+            victims.extend(slice.iter().map(|victim| victim.id));
+            let (unused, used) = self.split_by_use(slice).await;
+            used.iter().for_each(|victim| run.refused(victim));
+            report.refused += u64::try_from(used.len()).unwrap_or(u64::MAX);
+            report.files += u64::try_from(unused.len()).unwrap_or(u64::MAX);
+            report.freed += unused.iter().map(|victim| victim.footprint).sum::<Footprint>();
         }
         run.give_up(&victims, &mut ledger.lock());
         report.unmet = goals.iter().map(|goal| goal.to_free).sum::<Footprint>() - report.freed;
         report
+    }
+
+    /// The victims that could be removed now, and those that are in use.
+    async fn split_by_use(&self, slice: Vec<Victim>) -> (Vec<Victim>, Vec<Victim>) {
+        let Some(index) = self.context.catalog.as_ref().and_then(|catalog| catalog.index()) else {
+            return (slice, Vec::new());
+        };
+        let victims = slice.clone();
+        let Ok(Some(named)) = self.context.options.workers.run(move || names(&index, &victims)).await else {
+            return (slice, Vec::new());
+        };
+        let unused = self.open_files.unused(named.iter().filter_map(|(_, key)| key.as_ref()));
+        let (unused, used): (Vec<_>, Vec<_>) =
+            named.iter().partition(|(_, key)| key.as_ref().is_none_or(|key| unused.contains(key)));
+        let victims = |named: Vec<&(Victim, Option<CacheKey>)>| named.into_iter().map(|(victim, _)| *victim).collect();
+        (victims(unused), victims(used))
     }
 
     /// Has the room that a purge has made used.
