@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterator
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import pytest
 
 from harness import forebay, xrootd
+from harness.admin import Site
 from harness.content import Pattern, assert_same
 from harness.forebay import Forebay
 from harness.ground import Ground
@@ -86,6 +88,12 @@ def hits(cache: Forebay, paths: list[str]) -> int:
     return cache.metrics().client_bytes()["hit"] - before
 
 
+def is_recorded(ground: Ground, disk: LoopDisk, path: str) -> bool:
+    """Whether the record of a cached file has all of its blocks."""
+    inspected = forebay.run(ground, "inspect", "--json", str(disk.path / path[1:]))
+    return inspected.returncode == 0 and json.loads(inspected.stdout)["state_complete"] == "complete"
+
+
 def test_files_are_spread_and_found_again(ground: Ground, relay: Relay, disks: list[LoopDisk]) -> None:
     with start(ground, relay.url, disks) as cache:
         read_all(cache, PATHS)
@@ -107,9 +115,10 @@ def test_disk_that_becomes_read_only_is_read_and_not_written(
         read_all(cache, PATHS[:8])
         cache.settled_metrics()
         on_first = [path for path in PATHS[:8] if disks[0].holds(path)]
-        until(lambda: cache.metrics().total("forebay_disk_syncs_total") >= 8, "all is synced", within=20)
-        # The record follows its data within the same sync.
-        until(lambda: hits(cache, on_first) == len(on_first) * CONTENT.size, "the disk has it all", within=20)
+        until(
+            lambda: all(is_recorded(ground, disks[0], path) for path in on_first), "the records are complete", within=20
+        )
+        disks[0].sync()
         disks[0].abort()
         assert hits(cache, on_first) == len(on_first) * CONTENT.size
         read_all(cache, PATHS)
@@ -157,6 +166,18 @@ def test_damaged_directory_costs_its_own_files_only(ground: Ground, disks: list[
         assert state(cache.metrics(), disk) in ("healthy", "degraded")
         assert cache.process.output().count("cannot be used") == 1, "logged once a minute"
         assert cache.metrics().total("forebay_client_errors_total") <= 20, "of the absent files"
+    for file in (disk.path / ".forebay").glob("index*"):
+        file.unlink()
+    configuration = {"export": [{"origins": [origin.url]}], "integrity": {"scrub_rate": "1GiB"}}
+    with Site(ground, configuration, store=disk.path) as site:
+        until(lambda: site.get("/status")["index"]["files"] == len(good + new), "all that can be read is found")
+        assert site.command("scrub", "--wait").returncode == 0
+        assert site.get("/scrub")["bad_blocks"] == 0
+        purged = site.command("purge", "--to", "0%", "--yes")
+        assert purged.returncode == 0, purged.stderr
+        assert not any(disk.holds(path) for path in good + new), "all others are removed"
+        read_all(site.server, good + bad)
+        assert state(site.server.metrics(), disk) in ("healthy", "degraded")
     origin.stop()
 
 

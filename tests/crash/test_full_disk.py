@@ -92,7 +92,9 @@ def read_in_pieces(cache: Forebay) -> None:
 
 def test_full_disk_serves_without_keeping(ground: Ground, relay: Relay) -> None:
     store = ground.directory("store")
-    with SmallDisk.find(store).cache(ground, relay.url) as cache:
+    with SmallDisk.find(store).cache(ground, relay.url) as cache, cache.client() as holder:
+        # An open file is not purged: part of it is still there in the second pass.
+        holder.open(PATH)
         read_in_pieces(cache)
         first = cache.settled_metrics()
         read_in_pieces(cache)

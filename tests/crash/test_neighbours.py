@@ -74,6 +74,7 @@ def summary(observed: Observed, peaks: Peaks) -> dict[str, object]:
         phase: {
             "reads": len(observed.latencies[phase]),
             **observed.percentiles(phase),
+            "slow_by_second": observed.slow_by_second(phase),
             "resident_peak_mib": peaks.bytes[phase] >> 20,
         }
         for phase in PHASES

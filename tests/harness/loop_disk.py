@@ -37,6 +37,10 @@ class LoopDisk:
         """Mounts it."""
         subprocess.run(as_root("mount", "-o", "loop", str(self.image), str(self.path)), check=True)
 
+    def sync(self) -> None:
+        """Makes all that was written to it durable."""
+        subprocess.run(as_root("sync", "-f", str(self.path)), check=True)
+
     def abort(self) -> None:
         """Has the file system turn read-only, as it does itself when it finds that something is wrong."""
         subprocess.run(as_root("mount", "-o", "remount,abort", str(self.path)), check=True)

@@ -29,6 +29,8 @@ DISK_MIB = int(os.environ.get("NEIGHBOURS_DISK_MIB", "128"))
 # A client reads once in this time.
 PACE_SECONDS = float(os.environ.get("NEIGHBOURS_PACE", "0.3"))
 PATIENCE_SECONDS = 90.0
+# Reads that take longer are recorded with the time at which they began.
+SLOW_SECONDS = 0.5
 FILE = 2 * MIB
 READ = 128 << 10
 READS_PER_OPEN = 4
@@ -47,6 +49,8 @@ class Observed:
 
     latencies: defaultdict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
     refused: defaultdict[str, int] = field(default_factory=lambda: defaultdict(int))
+    # Slow reads by their phase and the second in which they began.
+    slow: defaultdict[str, defaultdict[int, int]] = field(default_factory=lambda: defaultdict(_count))
     failures: list[str] = field(default_factory=list)
 
     def take(self, other: Observed) -> None:
@@ -55,7 +59,23 @@ class Observed:
             self.latencies[phase] += times
         for kind, count in other.refused.items():
             self.refused[kind] += count
+        for phase, seconds in other.slow.items():
+            for second, count in seconds.items():
+                self.slow[phase][second] += count
         self.failures += other.failures
+
+    def note_read(self, phase: str, began: float) -> None:
+        """Notes a read that has ended now."""
+        took = time.monotonic() - began
+        self.latencies[phase].append(took)
+        if took > SLOW_SECONDS:
+            self.slow[phase][int(began)] += 1
+
+    def slow_by_second(self, phase: str) -> dict[int, int]:
+        """Slow reads of a phase by the second in which they began, counted from the first of them."""
+        slow = self.slow[phase]
+        first = min(slow, default=0)
+        return {second - first: slow[second] for second in sorted(slow)}
 
     def percentiles(self, phase: str) -> dict[str, float]:
         """Percentiles of the time of a read in a phase."""
@@ -88,7 +108,7 @@ def read_healthy(run: Run, seed: int) -> None:
                 for _ in range(READS_PER_OPEN):
                     offset, phase, start = choice.randrange(HEALTHY[path].size), run.phase, time.monotonic()
                     got = client.read(handle, offset, READ).ok()
-                    observed.latencies[phase].append(time.monotonic() - start)
+                    observed.note_read(phase, start)
                     assert_same(got, HEALTHY[path].read(offset, READ), path)
                     run.ended.wait(PACE_SECONDS * choice.uniform(0.5, 1.5))
                 client.close_file(handle).ok()
@@ -178,6 +198,10 @@ def send_garbage(exchange: Exchange) -> None:
         faults.die_after(70_000)(exchange)
     else:
         exchange.send(exchange.asked.stream_id + struct.pack(">Hi", 4007, 24) + random.randbytes(24))
+
+
+def _count() -> defaultdict[int, int]:
+    return defaultdict(int)
 
 
 def _be_crowd(pipe: Connection, client: Client, count: int, cache: tuple[str, int], phase: str, yielding: int) -> None:
