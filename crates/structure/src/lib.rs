@@ -4,21 +4,28 @@
 //! [`Layout`]. It performs no I/O. Contents are judged as a stranger's: whatever a file states is checked against the limits
 //! of [`limits`] before memory is reserved, and an unknown or damaged file ends with an [`Outcome`], never with a panic.
 //!
+//! An [`Adviser`] maps the reads of a [`Reader`] to columns, and names the baskets or pages that it comes to next.
+//!
 //! Served bytes never depend on a table. A wrong one can cost requests for ranges inside of the file, and nothing else, which
 //! is why checksums inside of the file are not verified.
 
+mod adviser;
 mod cursor;
 mod inflate;
+mod item_order;
 mod keys;
 pub mod limits;
 mod objects;
 mod parser;
+mod reader;
 mod refusal;
 mod rntuple;
 mod table;
 mod tree;
 
+pub use adviser::{Advice, AdviceBounds, Adviser};
 pub use inflate::inflate;
 pub use parser::{Layout, Parser, RefusedTree};
+pub use reader::Reader;
 pub use refusal::{Outcome, Refusal};
-pub use table::{Item, Tree, TreeKind};
+pub use table::{Item, Tree, TreeKind, test_tree};

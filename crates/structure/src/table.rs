@@ -44,6 +44,11 @@ impl Item {
         self.len as u64
     }
 
+    /// Behind its last byte.
+    pub const fn end(self) -> u64 {
+        self.offset() + self.len_bytes()
+    }
+
     /// The column, as an index into [`Tree::columns`].
     pub const fn column(self) -> usize {
         (self.place & ((1 << COLUMN_BITS) - 1)) as usize
@@ -130,4 +135,26 @@ impl TableBuilder {
         let len = names + items.len() * size_of::<Item>();
         (Tree { name, kind, entries, clusters, columns, items }, len)
     }
+}
+
+/// A tree for tests: `items` are column, cluster, offset and length.
+///
+/// # Panics
+/// When an item has a column that does not exist, or lies behind 2^48 bytes.
+#[doc(hidden)]
+pub fn test_tree(
+    kind: TreeKind,
+    columns: u64,
+    clusters: u64,
+    items: impl Iterator<Item = (u64, u64, u64, u64)>,
+) -> Tree {
+    let mut table = TableBuilder::new(1 << 47, 0);
+    for column in 0..columns {
+        table.add_column(&[&column.to_string()]).expect("within the limits");
+    }
+    for (column, cluster, offset, len) in items {
+        let number = |value: u64| u32::try_from(value).expect("small");
+        table.add_item(number(column) as usize, number(cluster), offset, number(len)).expect("within the limits");
+    }
+    table.finish("tree".to_owned(), kind, 0, u32::try_from(clusters).expect("small")).0
 }

@@ -1,4 +1,5 @@
 //! Tables of real files, damage, and limits.
 
+mod advice;
 mod golden;
 mod limits;

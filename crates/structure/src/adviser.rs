@@ -1,0 +1,287 @@
+//! Which columns of a file are read, and where their next baskets or pages lie.
+
+use crate::{
+    Item, Layout, Tree,
+    item_order::ItemOrder,
+    reader::{Place, Reader, key_of},
+};
+use forebay_types::ByteRange;
+
+/// Knows the tables of a file and the columns that its readers use. All readers of the file share it.
+///
+/// Order of calls: [`Self::handle_read`] for the reads of a [`Reader`]; then [`Self::wanted`] names what the reader comes to next,
+/// and [`Reader::accept`] notes that it is being fetched.
+#[derive(Debug)]
+pub struct Adviser {
+    pub(crate) trees: Vec<Table>,
+}
+
+/// The table of a tree, and the use of its columns.
+#[derive(Debug)]
+pub(crate) struct Table {
+    pub(crate) tree: Tree,
+    pub(crate) order: ItemOrder,
+    pub(crate) uses: Vec<Use>,
+}
+
+/// The use of a column.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub(crate) enum Use {
+    #[default]
+    None,
+    /// In the first request of a reader only: ROOT begins with all columns that are not turned off.
+    First,
+    /// In a later request.
+    Sure,
+}
+
+/// What to fetch next.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Advice {
+    /// In order of offset, no two with bytes in common; at least one item in each.
+    pub ranges: Vec<ByteRange>,
+    /// For each column the number of the item behind the last one.
+    pub(crate) next: Vec<(u16, u32)>,
+    /// Bytes of items of columns that are not sure.
+    pub(crate) unsure_bytes: u64,
+}
+
+/// Bounds of an advice, in bytes.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct AdviceBounds {
+    /// How far beyond the cluster that is being read.
+    pub window: u64,
+    /// Length of one advice, unless a single item is longer.
+    pub len_max: u64,
+}
+
+/// Items with gaps up to this between them are fetched together.
+const GAP_MAX: u64 = 4 << 10;
+
+/// Bytes of columns that are not sure that are fetched for one reader.
+pub(crate) const UNSURE_BYTES_MAX: u64 = 16 << 20;
+
+/// Items that are looked at for an advice: bounds its time.
+const LOOKED_AT_MAX: usize = 16 << 10;
+
+/// Clusters that a reader passes without a read of a column after which it is not sure any more.
+const PASSED_CLUSTERS: u32 = 2;
+
+impl Adviser {
+    /// `None` when the layout names no baskets or pages.
+    pub fn new(layout: Layout) -> Option<Self> {
+        let with_items = layout.trees.into_iter().filter(|tree| !tree.items.is_empty());
+        let trees: Vec<Table> = with_items.map(Table::new).collect();
+        (!trees.is_empty()).then_some(Self { trees })
+    }
+
+    /// Bytes of memory that it takes.
+    pub fn len_bytes(&self) -> usize {
+        self.trees.iter().map(Table::len_bytes).sum()
+    }
+
+    /// Notes a request of `reader` for `ranges`; whether they are data of a tree. `is_unread` tells of bytes that were fetched ahead
+    /// whether no reader has come to them.
+    pub fn handle_read(
+        &mut self,
+        reader: &mut Reader,
+        ranges: &[ByteRange],
+        is_unread: &dyn Fn(ByteRange) -> bool,
+    ) -> bool {
+        let touched = |table: &Table| ranges.iter().flat_map(|range| table.touched(*range)).collect::<Vec<_>>();
+        let found = self.trees.iter_mut().enumerate().map(|(index, table)| (index, touched(table), table));
+        let Some((index, items, table)) = found.into_iter().find(|(_, items, _)| !items.is_empty()) else {
+            return false;
+        };
+        // The first request for baskets shows little: it may be for all columns.
+        let shown = if reader.enter(index) { Use::Sure } else { Use::First };
+        items.iter().for_each(|item| table.promote(item.column(), shown));
+        if reader.handle_items(table, &items)
+            && let Some((_, place)) = reader.place()
+        {
+            table.drop_unread(place, is_unread);
+        }
+        true
+    }
+
+    /// The items that `reader` comes to next and that it has not accepted yet.
+    pub fn wanted(&self, reader: &Reader, bounds: AdviceBounds) -> Advice {
+        let Some((table, place)) = self.place_of(reader) else { return Advice::default() };
+        let sure = table.next_items(place, Use::Sure, bounds);
+        if !sure.is_empty() {
+            return Advice { ranges: ranges_of(&sure), next: next_of(&sure), unsure_bytes: 0 };
+        }
+        let len_max = bounds.len_max.min(UNSURE_BYTES_MAX.saturating_sub(reader.unsure_bytes));
+        if len_max == 0 {
+            return Advice::default();
+        }
+        let first = table.next_items(place, Use::First, AdviceBounds { len_max, ..bounds });
+        let unsure_bytes = first.iter().map(|(_, item)| item.len_bytes()).sum();
+        Advice { ranges: ranges_of(&first), next: next_of(&first), unsure_bytes }
+    }
+
+    /// Where a read, even one that needs nothing fetched, shows that more may be wanted: the data of the clusters after the current
+    /// one. `None` when all columns in use were accepted to their end.
+    pub fn zone(&self, reader: &Reader) -> Option<ByteRange> {
+        let (table, place) = self.place_of(reader)?;
+        let mut zone: Option<ByteRange> = None;
+        let mut has_more = false;
+        for column in table.columns_with(Use::Sure).chain(table.columns_with(Use::First)) {
+            let accepted = place.progress(column).accepted;
+            has_more |= accepted < table.order.count(column);
+            let first = table.order.first_in(&table.tree, column, place.cluster.saturating_add(1));
+            let Some(start) = table.order.item(&table.tree, column, first) else { continue };
+            let last = table.order.item(&table.tree, column, accepted.max(first + 1) - 1).unwrap_or(start);
+            let hull = ByteRange::between(start.offset(), last.end().max(start.end()));
+            zone =
+                Some(zone.map_or(hull, |zone| {
+                    ByteRange::between(zone.start().min(hull.start()), zone.end().max(hull.end()))
+                }));
+        }
+        zone.filter(|_| has_more)
+    }
+
+    /// Bytes that `reader` has accepted and not come to yet.
+    pub fn expected(&self, reader: &Reader) -> u64 {
+        let Some((table, place)) = self.place_of(reader) else { return 0 };
+        let ahead = |column: usize| {
+            let items = table.next_of_column(place, column)..place.progress(column).accepted;
+            let items =
+                items.take(LOOKED_AT_MAX).filter_map(move |number| table.order.item(&table.tree, column, number));
+            items.map(Item::len_bytes).sum::<u64>()
+        };
+        table.columns_with(Use::Sure).map(ahead).sum()
+    }
+
+    fn place_of<'a>(&'a self, reader: &'a Reader) -> Option<(&'a Table, &'a Place)> {
+        let (tree, place) = reader.place()?;
+        Some((self.trees.get(tree)?, place))
+    }
+}
+
+impl Table {
+    fn new(tree: Tree) -> Self {
+        let uses = vec![Use::None; tree.columns.len()];
+        Self { order: ItemOrder::new(&tree), uses, tree }
+    }
+
+    fn len_bytes(&self) -> usize {
+        let names: usize = self.tree.columns.iter().map(|name| size_of::<String>() + name.len()).sum();
+        names + self.tree.items.len() * size_of::<Item>() + self.order.len_bytes() + self.uses.len()
+    }
+
+    /// The items that a range covers by half, or half of which is in one of them: also a read of the key of a basket.
+    fn touched(&self, range: ByteRange) -> impl Iterator<Item = Item> {
+        let items = &self.tree.items;
+        // Items may overlap in a damaged file only; the one before the start may reach into the range.
+        let first = items.partition_point(|item| item.offset() <= range.start()).saturating_sub(1);
+        let from = items.get(first..).unwrap_or_default();
+        from.iter().copied().take_while(move |item| item.offset() < range.end()).filter(move |item| {
+            let common = ByteRange::between(item.offset(), item.end()).intersection(range).map_or(0, |it| it.len());
+            common > 0 && (common * 2 >= item.len_bytes() || common * 2 >= range.len())
+        })
+    }
+
+    fn promote(&mut self, column: usize, to: Use) {
+        if let Some(it) = self.uses.get_mut(column)
+            && *it != Use::Sure
+        {
+            *it = to;
+        }
+    }
+
+    fn columns_with(&self, wanted: Use) -> impl Iterator<Item = usize> {
+        self.uses.iter().enumerate().filter(move |(_, it)| **it == wanted).map(|(column, _)| column)
+    }
+
+    /// Columns that were fetched for the clusters before the current one and not read are not sure any more.
+    fn drop_unread(&mut self, place: &Place, is_unread: &dyn Fn(ByteRange) -> bool) {
+        let Some(from) = place.cluster.checked_sub(PASSED_CLUSTERS) else { return };
+        let is_unused = |column: usize| {
+            let first = self.order.first_in(&self.tree, column, from);
+            let end = self.order.first_in(&self.tree, column, place.cluster).min(place.progress(column).accepted);
+            let passed = (first..end).filter_map(|number| self.order.item(&self.tree, column, number));
+            let mut unread = passed.map(|item| is_unread(ByteRange::between(item.offset(), item.end()))).peekable();
+            unread.peek().is_some() && unread.all(|unread| unread)
+        };
+        let unused: Vec<usize> = self.columns_with(Use::Sure).filter(|column| is_unused(*column)).collect();
+        for column in unused {
+            if let Some(it) = self.uses.get_mut(column) {
+                *it = Use::None;
+            }
+        }
+    }
+
+    /// The number of the first item of a column that its reader has not come to.
+    fn next_of_column(&self, place: &Place, column: usize) -> u32 {
+        // Reads of columns that were fetched are not all seen: where it is in one column, it is in the others.
+        self.order.first_in(&self.tree, column, place.cluster).max(place.progress(column).read)
+    }
+
+    /// The next items of columns with this use, in order of cluster and offset, with their numbers: within the window, and no more
+    /// than the length, but at least one if any is within the window.
+    fn next_items(&self, place: &Place, wanted: Use, bounds: AdviceBounds) -> Vec<(u32, Item)> {
+        let mut ahead = self.items_ahead(place, wanted, bounds.window);
+        ahead.sort_unstable_by_key(|(_, item)| (item.cluster(), item.offset()));
+        let (mut sum, mut len) = (0, 0);
+        ahead.retain(|(number, item)| {
+            sum += item.len_bytes();
+            let is_next = sum <= bounds.window && *number >= place.progress(item.column()).accepted;
+            len += if is_next { item.len_bytes() } else { 0 };
+            is_next && (len <= bounds.len_max || len == item.len_bytes())
+        });
+        ahead
+    }
+
+    /// The items of columns with this use from the place on, of as many clusters as fill the window.
+    fn items_ahead(&self, place: &Place, wanted: Use, window: u64) -> Vec<(u32, Item)> {
+        let mut clusters = 1_u32;
+        loop {
+            let end = place.cluster.saturating_add(clusters);
+            let (mut ahead, mut bytes) = (Vec::new(), 0);
+            for column in self.columns_with(wanted) {
+                for number in self.next_of_column(place, column)..self.order.first_in(&self.tree, column, end) {
+                    let Some(item) = self.order.item(&self.tree, column, number) else { break };
+                    bytes += item.len_bytes();
+                    ahead.push((number, item));
+                    if ahead.len() >= LOOKED_AT_MAX {
+                        return ahead;
+                    }
+                }
+            }
+            if bytes >= window || end >= self.tree.clusters {
+                return ahead;
+            }
+            clusters = clusters.saturating_mul(2);
+        }
+    }
+}
+
+/// The items as ranges.
+fn ranges_of(items: &[(u32, Item)]) -> Vec<ByteRange> {
+    let mut places: Vec<(u64, u64)> = items.iter().map(|(_, item)| (item.offset(), item.end())).collect();
+    places.sort_unstable();
+    let mut ranges: Vec<ByteRange> = Vec::new();
+    for (start, end) in places {
+        match ranges.last_mut() {
+            Some(last) if start <= last.end().saturating_add(GAP_MAX) => {
+                *last = ByteRange::between(last.start(), last.end().max(end));
+            }
+            _ => ranges.push(ByteRange::between(start, end)),
+        }
+    }
+    ranges
+}
+
+/// For each column of the items the number behind the last of them.
+fn next_of(items: &[(u32, Item)]) -> Vec<(u16, u32)> {
+    let mut next: Vec<(u16, u32)> = Vec::new();
+    for (number, item) in items {
+        let column = key_of(item.column());
+        match next.iter_mut().find(|(it, _)| *it == column) {
+            Some((_, behind)) => *behind = (*behind).max(number + 1),
+            None => next.push((column, number + 1)),
+        }
+    }
+    next
+}

@@ -1,0 +1,77 @@
+//! The items of a tree, column by column.
+
+use crate::{Item, Tree};
+
+/// The items of a tree in order of column, cluster and offset: 4 bytes for each.
+#[derive(Debug)]
+pub(crate) struct ItemOrder {
+    /// Indices into [`Tree::items`].
+    order: Vec<u32>,
+    /// The first position of each column in the order, and behind them the number of items.
+    starts: Vec<u32>,
+}
+
+impl ItemOrder {
+    pub(crate) fn new(tree: &Tree) -> Self {
+        // A tree has at most `ITEMS_MAX` items.
+        let count = u32::try_from(tree.items.len()).unwrap_or(u32::MAX);
+        let mut order: Vec<u32> = (0..count).collect();
+        let key =
+            |index: &u32| tree.items.get(*index as usize).map(|item| (item.column(), item.cluster(), item.offset()));
+        order.sort_unstable_by_key(key);
+        let mut starts = Vec::with_capacity(tree.columns.len() + 1);
+        let mut position = 0;
+        for column in 0..tree.columns.len() {
+            starts.push(position);
+            let of_column = |index: &&u32| key(index).is_some_and(|(it, ..)| it == column);
+            let rest = order.get(position as usize..).unwrap_or_default();
+            position += u32::try_from(rest.iter().take_while(of_column).count()).unwrap_or_default();
+        }
+        starts.push(position);
+        Self { order, starts }
+    }
+
+    /// Number of items of a column.
+    pub(crate) fn count(&self, column: usize) -> u32 {
+        let start_of = |column: usize| self.starts.get(column).copied().unwrap_or_default();
+        start_of(column + 1).saturating_sub(start_of(column))
+    }
+
+    /// The item of a column with this number.
+    pub(crate) fn item(&self, tree: &Tree, column: usize, number: u32) -> Option<Item> {
+        let start = self.starts.get(column)?;
+        let index = self.order.get((start + number) as usize)?;
+        tree.items.get(*index as usize).copied().filter(|item| item.column() == column)
+    }
+
+    /// The number of the first item of a column that is in `cluster` or a later one.
+    pub(crate) fn first_in(&self, tree: &Tree, column: usize, cluster: u32) -> u32 {
+        let (mut low, mut high) = (0, self.count(column));
+        while low < high {
+            let middle = low + (high - low) / 2;
+            if self.item(tree, column, middle).is_some_and(|item| item.cluster() < cluster) {
+                low = middle + 1;
+            } else {
+                high = middle;
+            }
+        }
+        low
+    }
+
+    /// The number of `item` in its column.
+    pub(crate) fn number_of(&self, tree: &Tree, item: Item) -> u32 {
+        let mut number = self.first_in(tree, item.column(), item.cluster());
+        while self
+            .item(tree, item.column(), number)
+            .is_some_and(|it| it.offset() < item.offset() && it.cluster() == item.cluster())
+        {
+            number += 1;
+        }
+        number
+    }
+
+    /// Bytes that it takes.
+    pub(crate) fn len_bytes(&self) -> usize {
+        (self.order.len() + self.starts.len()) * size_of::<u32>()
+    }
+}

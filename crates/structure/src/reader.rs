@@ -1,0 +1,82 @@
+//! The place of one reader in the trees of a file.
+
+use crate::{Advice, Item, adviser::Table};
+use std::collections::BTreeMap;
+
+/// The place of one reader in the trees of a file.
+#[derive(Debug, Default)]
+pub struct Reader {
+    /// The tree of its last request.
+    pub(crate) tree: Option<usize>,
+    places: BTreeMap<usize, Place>,
+    /// Bytes accepted of columns that were not sure.
+    pub(crate) unsure_bytes: u64,
+}
+
+/// Its place in one tree.
+#[derive(Debug, Default)]
+pub(crate) struct Place {
+    /// The cluster of its last request.
+    pub(crate) cluster: u32,
+    columns: BTreeMap<u16, Progress>,
+}
+
+/// Its progress in one column, as numbers of items.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Progress {
+    /// Behind the item that was read last.
+    pub(crate) read: u32,
+    /// Behind the last one that is being fetched or was read.
+    pub(crate) accepted: u32,
+}
+
+impl Reader {
+    /// Notes that what `advice` names is being fetched.
+    pub fn accept(&mut self, advice: &Advice) {
+        self.unsure_bytes += advice.unsure_bytes;
+        let Some(place) = self.tree.and_then(|tree| self.places.get_mut(&tree)) else { return };
+        for (column, next) in &advice.next {
+            let progress = place.columns.entry(*column).or_default();
+            progress.accepted = progress.accepted.max(*next);
+        }
+    }
+
+    /// Goes to a tree; whether it was there before.
+    pub(crate) fn enter(&mut self, tree: usize) -> bool {
+        self.tree = Some(tree);
+        self.places.contains_key(&tree)
+    }
+
+    /// The tree of the last request, and the place in it.
+    pub(crate) fn place(&self) -> Option<(usize, &Place)> {
+        let tree = self.tree?;
+        Some((tree, self.places.get(&tree)?))
+    }
+
+    /// Goes to the items of one request in the tree; whether it has gone to a later cluster.
+    pub(crate) fn handle_items(&mut self, table: &Table, items: &[Item]) -> bool {
+        let Some(tree) = self.tree else { return false };
+        let place = self.places.entry(tree).or_default();
+        let before = place.cluster;
+        // Backwards too: readers of one column after the other begin again with each.
+        place.cluster = items.iter().map(|item| item.cluster()).max().unwrap_or(before);
+        for item in items {
+            let next = table.order.number_of(&table.tree, *item) + 1;
+            let progress = place.columns.entry(key_of(item.column())).or_default();
+            progress.read = next;
+            progress.accepted = progress.accepted.max(next);
+        }
+        place.cluster > before
+    }
+}
+
+impl Place {
+    pub(crate) fn progress(&self, column: usize) -> Progress {
+        self.columns.get(&key_of(column)).copied().unwrap_or_default()
+    }
+}
+
+/// Columns have 16 bits.
+pub(crate) fn key_of(column: usize) -> u16 {
+    u16::try_from(column).unwrap_or(u16::MAX)
+}

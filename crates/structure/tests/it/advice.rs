@@ -1,0 +1,170 @@
+//! What is advised to readers of a table.
+
+use forebay_structure::{Advice, AdviceBounds, Adviser, Layout, Reader, TreeKind, test_tree};
+use forebay_types::ByteRange;
+use proptest::prelude::*;
+
+const ITEM: u64 = 1000;
+// Too far apart to be fetched together.
+const STRIDE: u64 = 8000;
+const COLUMNS: u64 = 10;
+const CLUSTERS: u64 = 20;
+const BOUNDS: AdviceBounds = AdviceBounds { window: 10 * ITEM, len_max: 4 * ITEM };
+
+/// A tree with one item of each column in each cluster.
+fn adviser() -> Adviser {
+    let items = (0..CLUSTERS).flat_map(|cluster| (0..COLUMNS).map(move |column| (column, cluster)));
+    let items = items.map(|(column, cluster)| (column, cluster, item(column, cluster).start(), ITEM));
+    adviser_of(items, COLUMNS, CLUSTERS)
+}
+
+fn adviser_of(items: impl Iterator<Item = (u64, u64, u64, u64)>, columns: u64, clusters: u64) -> Adviser {
+    let tree = test_tree(TreeKind::TTree, columns, clusters, items);
+    Adviser::new(Layout { trees: vec![tree], ..Layout::default() }).expect("it has items")
+}
+
+fn item(column: u64, cluster: u64) -> ByteRange {
+    ByteRange::at(10_000 + (cluster * COLUMNS + column) * STRIDE, ITEM)
+}
+
+fn read(adviser: &mut Adviser, reader: &mut Reader, ranges: &[ByteRange]) -> bool {
+    adviser.handle_read(reader, ranges, &|_| false)
+}
+
+/// All that is wanted, accepted piece by piece.
+fn take_all(adviser: &Adviser, reader: &mut Reader) -> Vec<ByteRange> {
+    let mut ranges = Vec::new();
+    loop {
+        let advice = adviser.wanted(reader, BOUNDS);
+        if advice == Advice::default() {
+            return ranges;
+        }
+        reader.accept(&advice);
+        ranges.extend(advice.ranges);
+    }
+}
+
+#[test]
+fn metadata_and_unknown_bytes_teach_nothing() {
+    let (mut adviser, mut reader) = (adviser(), Reader::default());
+    assert!(!read(&mut adviser, &mut reader, &[ByteRange::at(0, 300), ByteRange::at(9_000, 999)]));
+    assert!(!read(&mut adviser, &mut reader, &[ByteRange::at(10_000 + CLUSTERS * COLUMNS * STRIDE, 500)]));
+    assert!(take_all(&adviser, &mut reader).is_empty());
+    assert!(adviser.zone(&reader).is_none());
+}
+
+#[test]
+fn the_columns_of_later_requests_are_fetched_up_to_the_window_cluster_by_cluster() {
+    let (mut adviser, mut reader) = (adviser(), Reader::default());
+    assert!(read(&mut adviser, &mut reader, &[item(3, 0)]));
+    assert!(read(&mut adviser, &mut reader, &[item(5, 0)]));
+    assert!(read(&mut adviser, &mut reader, &[item(3, 1)]));
+    let wanted = take_all(&adviser, &mut reader);
+    // Columns 3 and 5 from the cluster on that was read: the item that was read counts for nothing.
+    assert_eq!(wanted[..3], [item(5, 1), item(3, 2), item(5, 2)]);
+    assert_eq!(wanted.len() as u64 * ITEM, BOUNDS.window);
+    assert_eq!(adviser.expected(&reader), BOUNDS.window);
+    let zone = adviser.zone(&reader).unwrap();
+    assert!(zone.contains(item(3, 2).start()) && !zone.contains(item(3, 1).start()));
+    assert!(read(&mut adviser, &mut reader, &[item(5, 3)]));
+    let more = take_all(&adviser, &mut reader);
+    assert_eq!((more.first(), more.len()), (Some(&item(5, 6)), 4));
+}
+
+#[test]
+fn a_read_of_the_key_of_a_basket_is_one_of_its_column() {
+    let (mut adviser, mut reader) = (adviser(), Reader::default());
+    for cluster in 0..2 {
+        assert!(read(&mut adviser, &mut reader, &[ByteRange::at(item(7, cluster).start(), 34)]));
+    }
+    assert_eq!(take_all(&adviser, &mut reader).first(), Some(&item(7, 2)));
+}
+
+#[test]
+fn readers_of_one_column_after_the_other_begin_again_with_each() {
+    let (mut adviser, mut reader) = (adviser(), Reader::default());
+    for cluster in 0..CLUSTERS {
+        read(&mut adviser, &mut reader, &[item(1, cluster)]);
+        take_all(&adviser, &mut reader);
+    }
+    read(&mut adviser, &mut reader, &[item(4, 0)]);
+    assert_eq!(take_all(&adviser, &mut reader).first(), Some(&item(4, 1)));
+}
+
+#[test]
+fn the_first_request_counts_until_others_show_more_and_costs_a_bounded_number_of_bytes() {
+    let (mut adviser, mut reader) = (adviser(), Reader::default());
+    let all: Vec<ByteRange> = (0..COLUMNS).map(|column| item(column, 0)).collect();
+    read(&mut adviser, &mut reader, &all);
+    assert_eq!(take_all(&adviser, &mut reader)[0], item(0, 1), "the first items are read");
+    read(&mut adviser, &mut reader, &[item(2, 1)]);
+    assert_eq!(adviser.wanted(&reader, BOUNDS).ranges.first(), Some(&item(2, 2)));
+    let large = (0..40).map(|cluster| (0, cluster, cluster << 20, 1 << 20));
+    let (adviser, mut reader) = (&mut adviser_of(large, 1, 40), Reader::default());
+    read(adviser, &mut reader, &[ByteRange::at(0, 1 << 20)]);
+    let bounds = AdviceBounds { window: 64 << 20, len_max: 1 << 20 };
+    let mut bytes = 0;
+    while let advice = adviser.wanted(&reader, bounds)
+        && !advice.ranges.is_empty()
+    {
+        bytes += advice.ranges.iter().map(|range| range.len()).sum::<u64>();
+        reader.accept(&advice);
+    }
+    assert_eq!(bytes, 16 << 20);
+}
+
+#[test]
+fn a_column_that_is_fetched_and_not_read_is_given_up() {
+    let (mut adviser, mut reader) = (adviser(), Reader::default());
+    for cluster in 0..2 {
+        read(&mut adviser, &mut reader, &[item(3, cluster), item(5, cluster)]);
+    }
+    take_all(&adviser, &mut reader);
+    let is_unread = |range: ByteRange| (range.start() - 10_000) / STRIDE % COLUMNS == 5;
+    for cluster in 2..5 {
+        assert!(adviser.handle_read(&mut reader, &[item(3, cluster)], &is_unread));
+    }
+    let wanted = take_all(&adviser, &mut reader);
+    assert!(!wanted.is_empty() && wanted.iter().all(|range| (range.start() - 10_000) / STRIDE % COLUMNS == 3));
+}
+
+#[test]
+fn readers_share_columns_and_have_places_of_their_own() {
+    let (mut adviser, mut first, mut second) = (adviser(), Reader::default(), Reader::default());
+    for cluster in 0..2 {
+        read(&mut adviser, &mut first, &[item(3, cluster)]);
+    }
+    read(&mut adviser, &mut second, &[item(6, 10)]);
+    assert_eq!(take_all(&adviser, &mut second).first(), Some(&item(3, 10)));
+    assert_eq!(take_all(&adviser, &mut first).first(), Some(&item(3, 2)));
+}
+
+proptest! {
+    #[test]
+    fn advice_lies_within_the_items_and_ends(
+        items in prop::collection::vec((0_u64..6, 0_u64..9, 0_u64..50_000, 1_u64..3000), 1..80),
+        reads in prop::collection::vec(prop::collection::vec((0_u64..60_000, 1_u64..5000), 1..5), 1..20),
+        window in 0_u64..40_000,
+        len_max in 0_u64..9000,
+    ) {
+        let mut adviser = adviser_of(items.iter().copied(), 6, 9);
+        let (mut reader, bounds) = (Reader::default(), AdviceBounds { window, len_max });
+        let ends = items.iter().map(|(_, _, offset, len)| offset + len).max().unwrap();
+        for ranges in &reads {
+            let ranges: Vec<ByteRange> = ranges.iter().map(|(start, len)| ByteRange::at(*start, *len)).collect();
+            adviser.handle_read(&mut reader, &ranges, &|range| range.start() % 2 == 0);
+            for count in 0.. {
+                prop_assert!(count <= items.len());
+                let advice = adviser.wanted(&reader, bounds);
+                if advice.ranges.is_empty() {
+                    break;
+                }
+                prop_assert!(advice.ranges.windows(2).all(|pair| pair[0].end() < pair[1].start()));
+                prop_assert!(advice.ranges.iter().all(|range| !range.is_empty() && range.end() <= ends));
+                reader.accept(&advice);
+            }
+            prop_assert!(adviser.zone(&reader).is_none_or(|zone| zone.end() <= ends));
+            prop_assert!(adviser.expected(&reader) <= items.iter().map(|(_, _, _, len)| len).sum());
+        }
+    }
+}
