@@ -64,7 +64,7 @@ pub use purge::{
 pub use rate_limiter::RateLimiter;
 pub use read_ahead::{
     FillPolicy, FillPolicyError, LinkEstimate, READ_AHEAD_WINDOW_MAX, ReadAheadBounds, ReadAheadLedger,
-    ReadAheadSettings, Recogniser, Worth, ZONES_MAX,
+    ReadAheadSettings, Recogniser, StructureUse, StructureUseError, Worth, ZONES_MAX,
 };
 pub use replacement::Policy;
 pub use validity::{CheckOutcome, Likeness, Remembered, ValidityCheck, ValidityPolicy, Verdict};

@@ -174,7 +174,7 @@ impl ReadStream {
     fn cached_part(&mut self, len_max: u64) -> Option<Segment> {
         let (file, range) = self.file.as_ref()?;
         let part = ByteRange::at(range.start(), range.len().min(PART_LEN).min(len_max));
-        if !forebay_net::probe_cached(file, part.start(), part.len()) {
+        if !forebay_net::probe_cached(file, self.handle.nowait_reads(), part.start(), part.len()) {
             return None;
         }
         let segment = Segment::File { file: Arc::clone(file), range: part };

@@ -15,7 +15,7 @@ mod tune;
 
 pub use connect::{ADDRESSES_MAX, ConnectError, connect, connect_where};
 pub use listener::{ACCEPT_BACK_OFF_MAX, ACCEPT_BACK_OFF_MIN, BoundAddress, LISTEN_BACKLOG, ListenError, Listener};
-pub use page_cache::{PAGE_SIZE, probe_cached, read_nowait, read_nowait_vectored};
+pub use page_cache::{NowaitReads, PAGE_SIZE, probe_cached, read_nowait, read_nowait_vectored};
 pub use send::{
     SENDFILE_CALL_LEN_MAX, SendError, SendHint, send_all, send_file, send_file_now, send_now, send_vectored,
 };

@@ -35,7 +35,7 @@ pub(crate) enum Use {
     Sure,
 }
 
-/// What to fetch next.
+/// Ranges to fetch next.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Advice {
     /// In order of offset, no two with bytes in common; at least one item in each.
@@ -80,8 +80,8 @@ impl Adviser {
         self.trees.iter().map(Table::len_bytes).sum()
     }
 
-    /// Notes a request of `reader` for `ranges`; whether they are data of a tree. `is_unread` tells of bytes that were fetched ahead
-    /// whether no reader has come to them.
+    /// Notes a request of `reader` for `ranges`; whether they are data of a tree. `is_unread` returns whether bytes were fetched ahead
+    /// and no reader has come to them.
     pub fn handle_read(
         &mut self,
         reader: &mut Reader,
@@ -138,19 +138,20 @@ impl Adviser {
                     ByteRange::between(zone.start().min(hull.start()), zone.end().max(hull.end()))
                 }));
         }
-        zone.filter(|_| has_more)
+        if has_more { zone } else { None }
     }
 
-    /// Bytes that `reader` has accepted and not come to yet.
-    pub fn expected(&self, reader: &Reader) -> u64 {
+    /// Bytes that `reader` has accepted and not come to yet, fetched in blocks of `block_len` bytes: at most so many.
+    pub fn expected(&self, reader: &Reader, block_len: u64) -> u64 {
         let Some((table, place)) = self.place_of(reader) else { return 0 };
         let ahead = |column: usize| {
             let items = table.next_of_column(place, column)..place.progress(column).accepted;
             let items =
                 items.take(LOOKED_AT_MAX).filter_map(move |number| table.order.item(&table.tree, column, number));
-            items.map(Item::len_bytes).sum::<u64>()
+            let in_blocks = |item: Item| (item.end().div_ceil(block_len) - item.offset() / block_len) * block_len;
+            items.map(in_blocks).sum::<u64>()
         };
-        table.columns_with(Use::Sure).map(ahead).sum()
+        table.columns_with(Use::Sure).chain(table.columns_with(Use::First)).map(ahead).sum()
     }
 
     fn place_of<'a>(&'a self, reader: &'a Reader) -> Option<(&'a Table, &'a Place)> {

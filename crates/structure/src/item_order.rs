@@ -2,10 +2,10 @@
 
 use crate::{Item, Tree};
 
-/// The items of a tree in order of column, cluster and offset: 4 bytes for each.
+/// The order of the items of a tree by column, cluster and offset, in 4 bytes for each: what a reader of some columns comes to next.
 #[derive(Debug)]
 pub(crate) struct ItemOrder {
-    /// Indices into [`Tree::items`].
+    /// Indices into [`Tree::items`]; those of a column follow each other.
     order: Vec<u32>,
     /// The first position of each column in the order, and behind them the number of items.
     starts: Vec<u32>,

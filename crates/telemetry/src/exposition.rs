@@ -109,7 +109,13 @@ impl<'l> Page<'_, '_> {
         let series = Outcome::ALL.map(|outcome| ([("outcome", outcome.as_str())], others.request_seconds.of(outcome)));
         self.family(family, MetricType::Histogram, series)?;
         let family = Family::new("forebay_purge", [Unit::Seconds], "Duration of purges");
-        self.family(family, MetricType::Histogram, [([], &others.purge_seconds)])
+        self.family(family, MetricType::Histogram, [([], &others.purge_seconds)])?;
+        let family = Family::new(
+            "forebay_structure_parse",
+            [Unit::Seconds],
+            "Time spent on parsing the structure of a ROOT file",
+        );
+        self.family(family, MetricType::Histogram, [([], &others.structure_parse_seconds)])
     }
 
     fn origins(&mut self, others: &Others) -> fmt::Result {

@@ -146,6 +146,18 @@ labels! {
         Stopping = "stopping",
     }
 
+    /// Result of parsing the structure of a ROOT file.
+    StructureOutcome {
+        Parsed = "parsed",
+        UnknownVersion = "unknown_version",
+        TooLarge = "too_large",
+        Damaged = "damaged",
+        /// It has no trees.
+        None = "none",
+        /// It could not be read, or took too long.
+        Unreadable = "unreadable",
+    }
+
     /// Result of comparing the checksum of a complete file with that of its origin.
     ChecksumComparison {
         Equal = "equal",

@@ -25,7 +25,7 @@ pub use file_events::{
 };
 pub use label::{
     BlockCheck, CheckResult, ChecksumComparison, ConnectionLimit, Decided, DiskOperation, DropReason, IndexPhase,
-    NotKept, NotReadAhead, ReadAheadEvent, RequestKind, SentTo, TlsResult,
+    NotKept, NotReadAhead, ReadAheadEvent, RequestKind, SentTo, StructureOutcome, TlsResult,
 };
 pub use logging::{LogControl, LogError, LogFormat, check_log_filter, init_logging};
 pub use metrics::{CacheLevel, ConnectionGuard, DiskGauges, Metrics};

@@ -7,7 +7,7 @@ use crate::{
     histogram::AtomicHistogram,
     label::{
         BlockCheck, CheckResult, ChecksumComparison, ConnectionLimit, Decided, DiskOperation, DropReason, IndexPhase,
-        Label, NotKept, NotReadAhead, PerLabel, ReadAheadEvent, RequestKind, SentTo, TlsResult,
+        Label, NotKept, NotReadAhead, PerLabel, ReadAheadEvent, RequestKind, SentTo, StructureOutcome, TlsResult,
     },
     open_handle::OpenHandle,
     origins::{OriginMetrics, Origins},
@@ -115,6 +115,8 @@ declare_metrics! {
             => pub add_read_ahead(bytes);
         not_read_ahead[reason: NotReadAhead] = "forebay_not_read_ahead", "Read-aheads suppressed or shortened, by reason"
             => pub add_not_read_ahead(1);
+        structure_files[outcome: StructureOutcome] = "forebay_structure_files", "ROOT files whose structure was parsed, by outcome"
+            => pub add_structure(1);
         completion_bytes = "forebay_completion" (Bytes), "Bytes fetched to complete files" => pub add_completion(bytes);
 
         purged_files[reason: PurgeReason] = "forebay_purged_files", "Files removed from the cache, by reason";
@@ -144,6 +146,7 @@ declare_metrics! {
 pub(crate) struct Others {
     pub(crate) request_seconds: PerLabel<AtomicHistogram, { Outcome::ALL.len() }>,
     pub(crate) purge_seconds: AtomicHistogram,
+    pub(crate) structure_parse_seconds: AtomicHistogram,
     pub(crate) origins: Origins,
     /// Position in [`IndexPhase::ALL`].
     pub(crate) index_phase: AtomicUsize,
@@ -189,6 +192,11 @@ impl Metrics {
     /// outcomes counts once, under the one that comes last in [`Outcome::ALL`].
     pub fn observe_requests(&self, outcome: Outcome, duration: Duration, count: u64) {
         self.0.others.request_seconds.of(outcome).observe(duration, count);
+    }
+
+    /// Counts the time in which the structure of a file was parsed, without waits.
+    pub fn observe_structure_parse(&self, duration: Duration) {
+        self.0.others.structure_parse_seconds.observe(duration, 1);
     }
 
     /// Counts a client connection as open until the guard is dropped.

@@ -3,7 +3,7 @@
 use forebay_telemetry::{
     BlockCheck, CacheLevel, CheckResult, ChecksumComparison, ConnectionGuard, ConnectionLimit, Decided, DiskGauges,
     DiskOperation, DropReason, Fault, IndexPhase, Metrics, NotKept, NotReadAhead, ReadAheadEvent, RequestKind, SentTo,
-    TlsResult,
+    StructureOutcome, TlsResult,
 };
 use forebay_types::{Endpoint, Outcome, PurgeReason, Side};
 use std::{
@@ -71,6 +71,8 @@ fn busy() -> (Metrics, ConnectionGuard) {
     metrics.add_read_ahead(ReadAheadEvent::Used, 9);
     metrics.add_not_read_ahead(NotReadAhead::Memory);
     metrics.add_completion(11);
+    metrics.add_structure(StructureOutcome::Parsed);
+    metrics.observe_structure_parse(Duration::from_millis(1));
     metrics.add_purged(PurgeReason::Space, 8192);
     metrics.add_purge_refused(3);
     metrics.observe_purge(Duration::from_millis(1), false);

@@ -14,7 +14,26 @@ pub struct ReadAheadSettings {
     pub complete_after_percent: Option<u8>,
     /// How much is fetched beyond what is read.
     pub fill: FillPolicy,
+    /// How the structure of ROOT files is used.
+    pub structure: StructureUse,
 }
+
+forebay_types::named_enum! {
+    /// How the structure of ROOT files is used.
+    #[derive(Default)]
+    pub enum StructureUse {
+        /// The columns that are read are learned for each file, and their next baskets or pages are fetched.
+        #[default]
+        Learn = "learn",
+        /// Not at all.
+        Off = "off",
+    }
+}
+
+/// The error of a text that is not a use of the structure.
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+#[error("`{0}` is not a use of the structure of ROOT files: write \"learn\" or \"off\"")]
+pub struct StructureUseError(pub String);
 
 forebay_types::named_enum! {
     /// How much of a file is fetched.
@@ -45,6 +64,7 @@ impl Default for ReadAheadSettings {
             window_max: READ_AHEAD_WINDOW_MAX,
             complete_after_percent: None,
             fill: FillPolicy::default(),
+            structure: StructureUse::default(),
         }
     }
 }
@@ -58,6 +78,14 @@ impl ReadAheadSettings {
             (None, FillPolicy::WhileOpen | FillPolicy::ToEnd) => true,
             (None, FillPolicy::OnDemand) => false,
         }
+    }
+}
+
+impl FromStr for StructureUse {
+    type Err = StructureUseError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        Self::from_name(text).ok_or_else(|| StructureUseError(text.to_owned()))
     }
 }
 
@@ -108,8 +136,8 @@ impl ReadAheadBounds {
         self.max == 0
     }
 
-    /// Largest window.
-    pub(crate) const fn max(self) -> u64 {
+    /// Bytes that one reader is read ahead of at most.
+    pub const fn max(self) -> u64 {
         self.max
     }
 

@@ -79,6 +79,15 @@ impl ReadAheadLedger {
         used
     }
 
+    /// Whether all blocks of `range` were fetched ahead and none was read.
+    pub fn is_unread(&self, range: ByteRange) -> bool {
+        let Some(unread) = self.unread.get() else { return false };
+        self.geometry.blocks_of(range.clipped_to(self.geometry.file_size())).all(|index| {
+            let (word, mask) = position(BlockIndex(index));
+            unread.get(word).is_some_and(|bits| bits.load(Relaxed) & mask != 0)
+        })
+    }
+
     /// Takes back blocks that could not be fetched; their bytes.
     pub fn forget(&self, blocks: ByteRange) -> u64 {
         let forgotten = self.take(blocks);
@@ -160,6 +169,8 @@ mod tests {
         ledger.note_fetched(ByteRange::between(60 * MIB, 70 * MIB));
         assert_eq!(ledger.note_read(ByteRange::between(50 * MIB, 60 * MIB + 1)), MIB);
         assert_eq!(ledger.note_read(ByteRange::between(60 * MIB, 66 * MIB)), 5 * MIB);
+        assert!(ledger.is_unread(ByteRange::between(66 * MIB, 70 * MIB)));
+        assert!(!ledger.is_unread(ByteRange::between(65 * MIB, 67 * MIB)));
         assert_eq!(ledger.give_up(), 4 * MIB);
         assert_eq!(ledger.note_read(ByteRange::at(0, 200 * MIB)), 0);
         let ledger = self::ledger();

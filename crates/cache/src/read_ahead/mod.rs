@@ -11,7 +11,10 @@ mod recogniser;
 mod repeats;
 mod runs;
 
-pub use bounds::{FillPolicy, FillPolicyError, READ_AHEAD_WINDOW_MAX, ReadAheadBounds, ReadAheadSettings};
+pub use bounds::{
+    FillPolicy, FillPolicyError, READ_AHEAD_WINDOW_MAX, ReadAheadBounds, ReadAheadSettings, StructureUse,
+    StructureUseError,
+};
 pub use ledger::{ReadAheadLedger, Worth};
 pub use link::LinkEstimate;
 pub use recogniser::{Recogniser, ZONES_MAX};

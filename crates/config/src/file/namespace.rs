@@ -9,7 +9,7 @@ use crate::{
         Visibility,
     },
 };
-use forebay_cache::{Action, CgiPattern, FillPolicy, PathPattern, Rule};
+use forebay_cache::{Action, CgiPattern, FillPolicy, PathPattern, Rule, StructureUse};
 use forebay_engine::{Miss, Writes};
 use forebay_types::{BlockSize, Lfn};
 use std::path::PathBuf;
@@ -148,6 +148,9 @@ section! {
         origin_max: Ahead => engine.read_ahead.origin_bytes_max = Value::default(r#""64MiB""#),
         /// Percentage of the memory that such bytes may use. At least half of the memory remains available to readers.
         memory_percent: Number<u8, 0, 50> => engine.read_ahead.memory_percent = Value::default("25"),
+        /// Use of the structure of ROOT files (names that end in `.root`): `learn` parses the tables of trees when a file is
+        /// opened, learns which columns its readers use, and fetches the next baskets or pages of these; `off` does not.
+        structure: StructureUse => engine.read_ahead.settings.structure = Value::default(r#""learn""#),
         /// Fetch the rest of a file once this percentage of it is cached. Default: never.
         complete_after: Percent => engine.read_ahead.settings.complete_after_percent = Value::none().sample("30"),
         /// Amount of a file to fetch if its export does not set it: `on-demand-blocks` (or `on-demand`) the requested blocks;

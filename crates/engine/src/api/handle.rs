@@ -6,6 +6,7 @@ use crate::{
     entries::cached_file::CachedFile,
     transfer::{access_tracker::AccessTracker, complete_file},
 };
+use forebay_net::NowaitReads;
 use forebay_telemetry::{
     Client, CloseEvent, FailedEvent, FileEvents as _, Metrics, Observers, OpenEvent, OpenHandle, OpenPurpose,
     ReadEvents,
@@ -52,6 +53,11 @@ impl Handle {
             }
         };
         Some(file)
+    }
+
+    /// Whether reads of a file that [`Self::hit`] returned can be limited to the page cache.
+    pub fn nowait_reads(&self) -> NowaitReads {
+        self.cached().map_or_else(NowaitReads::default, |file| file.nowait_reads())
     }
 
     /// Starts reads of several ranges; what is missing is under way to the origin when this returns.
@@ -190,6 +196,13 @@ impl Opened {
 
 // The reads of a file predict those to come.
 impl Opened {
+    /// The file will be read: its structure may say where.
+    pub(crate) fn expect_reads(&self) {
+        if let Source::Cached(file) = &self.source {
+            self.tracker.begin(file);
+        }
+    }
+
     /// Notes a hit; the bytes of it that were fetched ahead for it.
     pub(crate) fn note_hit(&self, file: &Arc<CachedFile>, range: ByteRange) -> u64 {
         // Before the tracker: bytes used ahead count as used also when the tracker finds the recogniser locked and

@@ -149,6 +149,10 @@ impl Engine {
             if may_switch { Switching::allowed(Arc::clone(&self.inner.leases)) } else { Switching::default() };
         let counted = (self.metrics(), self.events());
         let opened = Opened::new(source, request.lfn.clone(), caller, purpose, counted, switching);
+        // A client that wants only cached files must not cause fetches.
+        if purpose == OpenPurpose::Read && !request.only_if_cached {
+            opened.expect_reads();
+        }
         Ok(Opening::File(Handle { opened: Arc::new(opened) }))
     }
 

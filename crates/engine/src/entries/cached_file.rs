@@ -8,6 +8,7 @@ use crate::{
         claims::Claims,
         file_context::FileContext,
         file_read_ahead::FileReadAhead,
+        file_structure::FileStructure,
         from_origin::{FromOrigin, LastCheck},
         lazy_data_file::NotCreated,
         stored_entry::{Account, Record, StoredEntry},
@@ -16,6 +17,7 @@ use crate::{
 };
 use forebay_cache::{CacheKey, Geometry};
 use forebay_index::{Change, Facts};
+use forebay_net::NowaitReads;
 use forebay_origin::{OriginError, OriginFile, SharedValue};
 use forebay_store::VolumeId;
 use forebay_telemetry::{DiskOperation, DropReason, NotKept};
@@ -48,6 +50,7 @@ pub(crate) struct CachedFile {
     account: Account,
     pub(crate) last_check: Mutex<LastCheck>,
     pub(crate) read_ahead: FileReadAhead,
+    pub(crate) structure: FileStructure,
     /// Clients that have the file open. Changes under the record's lock, so that access periods follow each other.
     users: AtomicU64,
     /// The organization of the first client that belongs to one.
@@ -88,6 +91,7 @@ impl CachedFile {
         let read_ahead = target.read_ahead(context.options.read_ahead.settings);
         Self {
             read_ahead: FileReadAhead::new(read_ahead, link, geometry, context.metrics.clone()),
+            structure: FileStructure::default(),
             context,
             target,
             geometry,
@@ -173,6 +177,12 @@ impl CachedFile {
     /// The data file, when it holds all of `range`.
     pub(crate) fn hit(&self, range: ByteRange) -> Option<&Arc<File>> {
         self.stored.as_ref().filter(|stored| stored.map.holds(range)).map(|stored| stored.data.file())
+    }
+
+    /// Whether reads of the data file can be limited to the page cache.
+    pub(crate) fn nowait_reads(&self) -> NowaitReads {
+        let data = self.stored.as_ref().map(|stored| &stored.data);
+        data.map_or_else(NowaitReads::default, |data| self.context.nowait_reads(data.volume(), data.file()))
     }
 
     /// The part of `range` that is on disk in one run from its start.

@@ -8,17 +8,22 @@ use crate::{
         Catalog, IndexObserver,
         entry_info::{disk_facts, learnt},
     },
-    entries::claims::CHECKS_MAX,
+    entries::{claims::CHECKS_MAX, file_structure::Structures},
     link::{admission::Admission, memory_budget::MemoryBudget},
 };
 use forebay_cache::{CacheKey, Cinfo, DataFileId, Fault, VerifiedBlocks};
 use forebay_index::Change;
 use forebay_index::Generation;
+use forebay_net::NowaitReads;
 use forebay_store::{DataFile, Disk, Entry, OriginMark, StoreError, VolumeId, VolumeInfo};
 use forebay_telemetry::{DiskOperation, Metrics, NotKept};
 use forebay_types::Outcome;
 use parking_lot::Mutex;
-use std::sync::Arc;
+use std::{
+    collections::BTreeMap,
+    fs::File,
+    sync::{Arc, OnceLock},
+};
 use tokio::sync::{Semaphore, mpsc};
 
 /// The parts of the engine that open files use, shared by all of them.
@@ -34,6 +39,8 @@ pub(crate) struct FileContext {
     pub(crate) purge_ledger: Arc<PurgeLedger>,
     pub(crate) metrics: Metrics,
     pub(crate) pauses: Pauses,
+    /// Of each disk, once a file of it was read.
+    nowait_reads: BTreeMap<VolumeId, OnceLock<NowaitReads>>,
     /// State of the disks at the last measurement.
     pub(crate) volumes: Mutex<Vec<VolumeInfo>>,
     /// A permit for each fill under way, also of files that are not in the table any more.
@@ -44,6 +51,8 @@ pub(crate) struct FileContext {
     pub(crate) check_places: Semaphore,
     /// Which blocks of files that are not open are known to be intact.
     pub(crate) trust: Mutex<VerifiedBlocks>,
+    /// What the structures of ROOT files may take.
+    pub(crate) structures: Structures,
     /// Files that have become complete, to get their checksums.
     pub(crate) completed: mpsc::Sender<CompletedFile>,
 }
@@ -96,11 +105,13 @@ impl FileContext {
             purge_ledger,
             metrics,
             pauses: Pauses::new(options.disk_pause, volumes.iter().map(|volume| volume.id)),
+            nowait_reads: volumes.iter().map(|volume| (volume.id, OnceLock::new())).collect(),
             volumes: Mutex::new(volumes),
             fills_stopped: Latch::default(),
             fills_running: Arc::new(Semaphore::new(FILLS_MAX as usize)),
             check_places: Semaphore::new(CHECKS_MAX),
             trust: Mutex::new(VerifiedBlocks::new(VERIFIED_BLOCKS_BYTES)),
+            structures: Structures::new(options.budget_bytes),
             completed,
             options,
         }
@@ -114,6 +125,12 @@ impl FileContext {
             catalog.note(key, Change::outdated());
         }
         self.note_entry(key, entry.data.as_ref(), &entry.cinfo, entry.origin.as_ref(), entry.cinfo.created);
+    }
+
+    /// Whether reads of `file`, which is on a disk of the cache, can be limited to the page cache. Asks the file system once.
+    pub(crate) fn nowait_reads(&self, volume: VolumeId, file: &File) -> NowaitReads {
+        let known = self.nowait_reads.get(&volume);
+        known.map_or_else(NowaitReads::default, |known| *known.get_or_init(|| NowaitReads::of(file)))
     }
 
     /// Bytes that clients got since the start and no origin had to send for them.

@@ -102,6 +102,11 @@ impl FileReadAhead {
         used.min(range.len())
     }
 
+    /// Whether all of `range` was fetched ahead and no reader has come to it.
+    pub(crate) fn is_unread(&self, range: ByteRange) -> bool {
+        self.ledger.is_unread(range)
+    }
+
     pub(crate) fn note_all_left(&self) {
         let wasted = self.ledger.give_up();
         if wasted > 0 {

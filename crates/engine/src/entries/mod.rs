@@ -5,6 +5,7 @@ pub(crate) mod cached_file;
 pub(crate) mod claims;
 pub(crate) mod file_context;
 pub(crate) mod file_read_ahead;
+pub(crate) mod file_structure;
 pub(crate) mod file_sync;
 pub(crate) mod fill;
 pub(crate) mod from_origin;

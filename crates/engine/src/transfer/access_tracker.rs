@@ -7,9 +7,13 @@ use crate::{
     base::latch::Latch,
     entries::{cached_file::CachedFile, fill::Fill},
     link::admission::Purpose,
-    transfer::planner::fetch,
+    transfer::{
+        planner::fetch,
+        structure_parse::{self, HEAD},
+    },
 };
 use forebay_cache::{ReadAheadBounds, Recogniser, ZONES_MAX};
+use forebay_structure::{AdviceBounds, Reader};
 use forebay_telemetry::NotReadAhead;
 use forebay_types::ByteRange;
 use parking_lot::{Mutex, MutexGuard};
@@ -29,11 +33,20 @@ use std::{
 pub(crate) struct AccessTracker {
     zones: Zones,
     /// Made at the first read that the cache could not answer.
-    recogniser: Mutex<Option<Box<Recogniser>>>,
-    /// Whether an idle prefetch runs. One that has nothing to do ends under the recogniser's lock: a later read begins
+    pattern: Mutex<Option<Box<Pattern>>>,
+    /// Whether an idle prefetch runs. One that has nothing to do ends under the lock of the pattern: a later read begins
     /// another one.
     is_fetching_on: AtomicBool,
+    /// The same, of a prefetch by the structure of the file.
+    is_fetching_by_structure: AtomicBool,
     closed: Latch,
+}
+
+/// What is known of the reads of a handle.
+struct Pattern {
+    recogniser: Recogniser,
+    /// The place in the trees of a ROOT file, if the first read was one of a reader that looks at the structure.
+    reader: Option<Reader>,
 }
 
 /// Ranges in which a hit is reported to the recogniser. They change while they are read: a zone missed is found a read later.
@@ -50,8 +63,8 @@ impl AccessTracker {
         if !file.read_ahead.settings().enabled || file.stored.as_ref().is_none_or(|stored| stored.map.is_complete()) {
             return;
         }
-        let recogniser = self.recogniser.lock();
-        self.follow(file, recogniser, |recogniser, bounds| recogniser.handle_read(ranges, bounds));
+        let pattern = self.pattern.lock();
+        self.follow(file, pattern, ranges, |recogniser, bounds| recogniser.handle_read(ranges, bounds));
     }
 
     /// Notes a hit. Takes no lock and allocates nothing, unless the hit lies in a zone.
@@ -60,17 +73,28 @@ impl AccessTracker {
             return;
         }
         // Tried only: a hit never waits; the next one in the zone reports instead.
-        let Some(recogniser) = self.recogniser.try_lock() else { return };
-        self.follow(file, recogniser, |recogniser, bounds| recogniser.handle_hit(range, bounds));
+        let Some(pattern) = self.pattern.try_lock() else { return };
+        self.follow(file, pattern, &[range], |recogniser, bounds| recogniser.handle_hit(range, bounds));
     }
 
     fn follow(
         self: &Arc<Self>,
         file: &Arc<CachedFile>,
-        mut recogniser: MutexGuard<'_, Option<Box<Recogniser>>>,
+        mut pattern: MutexGuard<'_, Option<Box<Pattern>>>,
+        ranges: &[ByteRange],
         step: impl FnOnce(&mut Recogniser, ReadAheadBounds) -> Vec<ByteRange>,
     ) {
-        let recogniser = recogniser.get_or_insert_with(|| Box::new(Recogniser::new(file.geometry)));
+        let Pattern { recogniser, reader } = &mut **pattern.get_or_insert_with(|| Box::new(Pattern::new(file, ranges)));
+        if let Some(reader) = reader
+            && file.structure.handle_read(reader, ranges, &|range| file.read_ahead.is_unread(range))
+        {
+            file.read_ahead.note_reading_on(expected_of(file, reader));
+            self.zones.set(file.structure.zone(reader).into_iter());
+            if !self.is_fetching_by_structure.swap(true, Relaxed) {
+                tokio::spawn(prefetch_by_structure(Arc::clone(file), Arc::clone(self)));
+            }
+            return;
+        }
         // Other readers of the file are assumed to have as much left to read.
         let expected = recogniser.expected().saturating_mul(file.users().max(1));
         file.read_ahead.note_reading_on(expected);
@@ -101,12 +125,12 @@ impl AccessTracker {
 impl AccessTracker {
     /// Fetches a little more than the last read has led to. After [`Step::Done`] it is not called again.
     pub(crate) fn fetch_on(&self, file: &Arc<CachedFile>) -> Step {
-        let mut recogniser = self.recogniser.lock();
-        let step = match recogniser.as_mut() {
-            Some(recogniser) if !self.closed.is_set() => self.fetch_idle(file, recogniser),
+        let mut pattern = self.pattern.lock();
+        let step = match pattern.as_mut() {
+            Some(pattern) if !self.closed.is_set() => self.fetch_idle(file, &mut pattern.recogniser),
             _ => Step::Done,
         };
-        // Under the recogniser's lock: a read that comes now starts a new prefetcher.
+        // Under the lock of the pattern: a read that comes now starts a new prefetcher.
         if matches!(step, Step::Done) {
             self.end_idle_prefetch();
         }
@@ -132,7 +156,7 @@ impl AccessTracker {
     /// The file is closed: nothing is fetched on for its reader any more.
     pub(crate) fn close(&self) {
         // Locked, so that no prefetch is begun after this returns.
-        let _recogniser = self.recogniser.lock();
+        let _pattern = self.pattern.lock();
         self.closed.set();
     }
 
@@ -146,6 +170,77 @@ impl AccessTracker {
         self.is_fetching_on.store(false, Relaxed);
     }
 }
+
+// By the structure of the file.
+impl AccessTracker {
+    /// The file was opened just now. If it is a ROOT file, its head and tail are fetched, and the first read begins to parse it.
+    pub(crate) fn begin(&self, file: &Arc<CachedFile>) {
+        if structure_parse::is_candidate(file) {
+            structure_parse::fetch_ends(file);
+            // Also a first read that the cache answers is reported.
+            self.zones.set(std::iter::once(HEAD));
+        }
+    }
+
+    /// Fetches what its reader comes to next. After [`Step::Done`] it is not called again.
+    fn fetch_by_structure(&self, file: &Arc<CachedFile>) -> Step {
+        let mut pattern = self.pattern.lock();
+        let step = match pattern.as_mut().and_then(|pattern| pattern.reader.as_mut()) {
+            Some(reader) if !self.closed.is_set() => self.fetch_advice(file, reader),
+            _ => Step::Done,
+        };
+        // Under the lock of the pattern: a read that comes now starts a new prefetcher.
+        if matches!(step, Step::Done) {
+            self.is_fetching_by_structure.store(false, Relaxed);
+        }
+        step
+    }
+
+    fn fetch_advice(&self, file: &Arc<CachedFile>, reader: &mut Reader) -> Step {
+        let Some(bounds) = file.read_ahead.bounds(expected_of(file, reader)) else {
+            file.context.metrics.add_not_read_ahead(NotReadAhead::Wasteful);
+            return Step::Done;
+        };
+        let advice = file.structure.wanted(reader, AdviceBounds { window: bounds.max(), len_max: ADVICE_LEN_MAX });
+        if advice.ranges.is_empty() {
+            return Step::Done;
+        }
+        let mut fills = Vec::new();
+        for range in &advice.ranges {
+            let fetched = fetch(file, *range, Purpose::ReadAhead, usize::MAX);
+            fills.extend(fetched.fills);
+            match fetched.refused {
+                // The rest would be refused for the same reason. All is wanted again then, and what is under way is passed over.
+                Some((_, NotReadAhead::Origin | NotReadAhead::Memory)) if fills.is_empty() => return Step::Full,
+                Some((_, NotReadAhead::Origin | NotReadAhead::Memory)) => return Step::Begun(fills),
+                Some(_) => return Step::Done,
+                None => {}
+            }
+        }
+        reader.accept(&advice);
+        self.zones.set(file.structure.zone(reader).into_iter());
+        Step::Begun(fills)
+    }
+}
+
+impl Pattern {
+    /// The pattern of a handle whose first read is of these ranges.
+    fn new(file: &Arc<CachedFile>, ranges: &[ByteRange]) -> Self {
+        let is_by_structure = structure_parse::is_of_structure(ranges) && structure_parse::is_candidate(file);
+        if is_by_structure {
+            structure_parse::start(file);
+        }
+        Self { recogniser: Recogniser::new(file.geometry), reader: is_by_structure.then(Reader::default) }
+    }
+}
+
+/// Bytes that are likely to be read still: other readers of the file are assumed to have as much left to read.
+fn expected_of(file: &CachedFile, reader: &Reader) -> u64 {
+    file.structure.expected(reader, file.geometry.block_size()).saturating_mul(file.users().max(1))
+}
+
+/// Bytes of one advice by the structure: a few dozen baskets.
+const ADVICE_LEN_MAX: u64 = 512 << 10;
 
 impl Zones {
     /// Whether a range lies in a zone with any of its bytes.
@@ -189,6 +284,36 @@ async fn prefetch_idle(file: Arc<CachedFile>, tracker: Arc<AccessTracker>) {
         // First in the biased order: a closed file ends the prefetch at once.
         () = tracker.closed() => (),
         () = fetch_steps(&file, &tracker) => (),
+    }
+}
+
+/// Fetches by the structure of the file, until there is nothing more, the file is closed, or a fill fails.
+async fn prefetch_by_structure(file: Arc<CachedFile>, tracker: Arc<AccessTracker>) {
+    tokio::select! {
+        biased;
+        () = tracker.closed() => (),
+        () = fetch_advised(&file, &tracker) => (),
+    }
+}
+
+async fn fetch_advised(file: &Arc<CachedFile>, tracker: &AccessTracker) {
+    let mut under_way: VecDeque<Arc<Fill>> = VecDeque::new();
+    loop {
+        let went_well = match tracker.fetch_by_structure(file) {
+            Step::Begun(fills) => {
+                under_way.extend(fills);
+                take_ended(&mut under_way)
+            }
+            Step::Full => match under_way.pop_front() {
+                Some(oldest) => oldest.result().await.is_ok(),
+                // The link is full of others' bytes: the next read begins again.
+                None => false,
+            },
+            Step::Done => return,
+        };
+        if !went_well {
+            return tracker.is_fetching_by_structure.store(false, Relaxed);
+        }
     }
 }
 

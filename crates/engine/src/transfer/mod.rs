@@ -5,5 +5,6 @@ pub(crate) mod block_check;
 pub(crate) mod complete_file;
 pub(crate) mod driver;
 pub(crate) mod planner;
+pub(crate) mod structure_parse;
 pub(crate) mod vector_window;
 pub(crate) mod writer;

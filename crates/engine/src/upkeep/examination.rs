@@ -6,6 +6,7 @@ use crate::{
     entries::block_sums::{READ_LEN, read_through},
 };
 use forebay_cache::{BlockSet, BlockSums, Crc32cAppend, Geometry, RateLimiter};
+use forebay_net::NowaitReads;
 use forebay_store::{DataFile, Entry};
 use forebay_types::{BlockIndex, ByteRange};
 use rustix::fs::{Advice, fadvise};
@@ -120,8 +121,8 @@ impl Examination {
         let start = self.geometry.range_of(BlockIndex(slice.first)).start();
         let range = ByteRange::at(start, slice.len.get());
         // Asked before the read: pages that a client has brought in stay.
-        let was_cached =
-            self.behind == Behind::Stays || forebay_net::probe_cached(self.data.file(), range.start(), range.len());
+        let was_cached = self.behind == Behind::Stays
+            || forebay_net::probe_cached(self.data.file(), NowaitReads::default(), range.start(), range.len());
         let mut buffer = vec![0; READ_LEN];
         for index in (slice.first..slice.end).map(BlockIndex) {
             self.read_block(index, &mut buffer);

@@ -1,6 +1,6 @@
 //! Adjacent elements of a vector read, which are read by one system call.
 
-use forebay_net::read_nowait_vectored;
+use forebay_net::{NowaitReads, read_nowait_vectored};
 use forebay_proto::{request::ReadElement, response::element_header};
 use forebay_types::ByteRange;
 use std::{
@@ -47,7 +47,7 @@ impl ContiguousElements {
     }
 
     /// Writes the elements to `room`, with their data from the page cache. Returns how many are whole, from the first one on.
-    pub(crate) fn read_cached(&self, file: &File, mut room: &mut [u8]) -> usize {
+    pub(crate) fn read_cached(&self, (file, nowait): (&File, NowaitReads), mut room: &mut [u8]) -> usize {
         let mut data: Vec<IoSliceMut<'_>> = Vec::with_capacity(self.elements.len());
         for element in &self.elements {
             let header = element_header(element);
@@ -59,7 +59,7 @@ impl ContiguousElements {
             data.push(IoSliceMut::new(body));
             room = next;
         }
-        let read = read_nowait_vectored(file, self.range.start(), &mut data);
+        let read = read_nowait_vectored(file, nowait, self.range.start(), &mut data);
         let read_end = self.range.start().saturating_add(read.ok().flatten().map_or(0, |len| len as u64));
         self.elements.iter().take_while(|element| range_of(element).end() <= read_end).count()
     }
@@ -107,7 +107,7 @@ mod tests {
         run.push(element(1, 6, 9));
         let mut room = vec![0; run.encoded_len(3)];
         assert_eq!(room.len(), 3 * 16 + 14);
-        assert_eq!(run.read_cached(&file, &mut room), 2, "the file ends within the third");
+        assert_eq!(run.read_cached((&file, NowaitReads::default()), &mut room), 2, "the file ends within the third");
         let expected = [
             &element_header(&element(1, 1, 3))[..],
             b"123",

@@ -10,7 +10,7 @@ use forebay_engine::Segment;
 use forebay_front::{
     Failure, ReadKind, ReadSource, ReadStream, Reservation, into_bytes, read_disk, report_read, with_memory,
 };
-use forebay_net::{probe_cached, read_nowait_vectored};
+use forebay_net::{NowaitReads, probe_cached, read_nowait_vectored};
 use forebay_proto::{
     StreamId,
     page::{FrameKind, PAGE_LEN, StatusFrame, crc32c, encoded_len, frames, pages, seal_pages},
@@ -50,7 +50,7 @@ impl ConnectionContext {
             self.start_page_read(stream_id, read, ReadSource::Handle(handle), range);
             return Ok(());
         };
-        if let Some(rest) = self.send_cached_pages(stream_id, &file, range).await? {
+        if let Some(rest) = self.send_cached_pages(stream_id, (&file, handle.nowait_reads()), range).await? {
             let source = ReadSource::Disk(ReadStream::disk(&handle, &file, rest));
             self.start_page_read(stream_id, read, source, rest);
         } else {
@@ -64,19 +64,19 @@ impl ConnectionContext {
     async fn send_cached_pages(
         &mut self,
         stream_id: StreamId,
-        file: &Arc<File>,
+        (file, nowait): (&Arc<File>, NowaitReads),
         range: ByteRange,
     ) -> Result<Option<ByteRange>, OutputError> {
         self.output.expect(usize::try_from(encoded_len(range)).unwrap_or(usize::MAX));
         for frame in frames(range) {
             // A begun frame must be completed, so the whole frame is probed before its header is written.
-            if !probe_cached(file, frame.start(), frame.len()) {
+            if !probe_cached(file, nowait, frame.start(), frame.len()) {
                 return Ok(Some(ByteRange::between(frame.start(), range.end())));
             }
             let kind = if frame.end() == range.end() { FrameKind::Final } else { FrameKind::Partial };
             self.output.append(&StatusFrame::page_read(stream_id, kind, frame).to_bytes());
             for piece in cut(frame, self.output.assembly_len() as u64 / PAGE_LEN) {
-                self.append_pages(file, piece).await?;
+                self.append_pages((file, nowait), piece).await?;
                 if self.output.is_full() {
                     self.output.flush(&self.stream).await?;
                 }
@@ -86,11 +86,15 @@ impl ConnectionContext {
     }
 
     /// Appends the pages of `piece`, of which the page cache probably holds all.
-    async fn append_pages(&mut self, file: &Arc<File>, piece: ByteRange) -> Result<(), OutputError> {
+    async fn append_pages(
+        &mut self,
+        (file, nowait): (&Arc<File>, NowaitReads),
+        piece: ByteRange,
+    ) -> Result<(), OutputError> {
         let len = usize::try_from(encoded_len(piece)).unwrap_or(usize::MAX);
         let room = self.output.room(len);
         let is_read = matches!(
-            read_nowait_vectored(file, piece.start(), &mut data_slices(piece, room)),
+            read_nowait_vectored(file, nowait, piece.start(), &mut data_slices(piece, room)),
             Ok(Some(read_len)) if read_len as u64 == piece.len()
         );
         if !is_read {

@@ -18,7 +18,7 @@ use crate::{
 };
 use forebay_engine::Handle;
 use forebay_front::{ReadKind, ReadSource, ReadStream, report_read};
-use forebay_net::{probe_cached, read_nowait};
+use forebay_net::{NowaitReads, probe_cached, read_nowait};
 use forebay_proto::{ReplyTo, Status, StreamId, limits::READ_FRAME_LEN_MAX, page::encoded_len, request::Read};
 use forebay_types::{ByteRange, Outcome};
 use std::{fs::File, sync::Arc};
@@ -72,9 +72,10 @@ impl ConnectionContext {
         // A read is at most 2 GiB long, because its length is a signed number of 32 bits.
         let body_len = u32::try_from(range.len()).unwrap_or(u32::MAX);
         self.output.encode(|out| ReplyTo::direct(stream_id).header(Status::OK, body_len, out));
-        if range.len() >= SENDFILE_LEN_MIN && is_probably_cached(file, range) {
+        let nowait = handle.nowait_reads();
+        if range.len() >= SENDFILE_LEN_MIN && is_probably_cached(file, nowait, range) {
             self.output.send_file(&self.stream, file, range).await?;
-        } else if range.len() >= SENDFILE_LEN_MIN || !append_cached(&mut self.output, file, range) {
+        } else if range.len() >= SENDFILE_LEN_MIN || !append_cached(&mut self.output, file, nowait, range) {
             let stream = ReadStream::disk(handle, file, range);
             self.output.truncate(waiting_len);
             self.start_read(stream_id, 0, ReadSource::Disk(stream), range);
@@ -122,9 +123,10 @@ fn read_target<'a>(handles: &'a HandleTable, read: &Read<'_>) -> Result<&'a Hand
 }
 
 /// Appends a range of a file if the page cache holds all of it.
-pub(crate) fn append_cached(output: &mut Output, file: &File, range: ByteRange) -> bool {
+pub(crate) fn append_cached(output: &mut Output, file: &File, nowait: NowaitReads, range: ByteRange) -> bool {
     let Ok(len) = usize::try_from(range.len()) else { return false };
-    let is_cached = matches!(read_nowait(file, range.start(), output.room(len)), Ok(Some(read_len)) if read_len == len);
+    let read = read_nowait(file, nowait, range.start(), output.room(len));
+    let is_cached = matches!(read, Ok(Some(read_len)) if read_len == len);
     if is_cached {
         output.commit(len);
     }
@@ -133,13 +135,13 @@ pub(crate) fn append_cached(output: &mut Output, file: &File, range: ByteRange) 
 
 /// Whether the page cache very likely holds `range`. The system reads ahead: if it holds the last page of a short range, it
 /// holds those before it, except in rare cases, which cost one wait for the disk.
-fn is_probably_cached(file: &File, range: ByteRange) -> bool {
+fn is_probably_cached(file: &File, nowait: NowaitReads, range: ByteRange) -> bool {
     let probed = if range.len() > PROBED_BY_LAST_PAGE_LEN_MAX {
         range
     } else {
         ByteRange::between(range.end() - 1, range.end())
     };
-    probe_cached(file, probed.start(), probed.len())
+    probe_cached(file, nowait, probed.start(), probed.len())
 }
 
 /// Longest range of which only the last page is probed: the default read-ahead of Linux.

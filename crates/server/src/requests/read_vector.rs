@@ -140,7 +140,7 @@ impl ConnectionContext {
         }
         let hit = elements.first().and_then(|first| handles.get(first.handle));
         let Some((handle, file)) = hit.and_then(|handle| Some((handle, handle.hit(run.range)?))) else { return 0 };
-        let cached = run.read_cached(file, output.room(run.encoded_len(elements.len())));
+        let cached = run.read_cached((file, handle.nowait_reads()), output.room(run.encoded_len(elements.len())));
         output.commit(run.encoded_len(cached));
         on_disk.extend(elements.iter().skip(cached).map(|element| ReadStream::disk(handle, file, range_of(element))));
         cached

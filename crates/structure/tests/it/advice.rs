@@ -1,4 +1,4 @@
-//! What is advised to readers of a table.
+//! Advice for the readers of a table.
 
 use forebay_structure::{Advice, AdviceBounds, Adviser, Layout, Reader, TreeKind, test_tree};
 use forebay_types::ByteRange;
@@ -63,7 +63,7 @@ fn the_columns_of_later_requests_are_fetched_up_to_the_window_cluster_by_cluster
     // Columns 3 and 5 from the cluster on that was read: the item that was read counts for nothing.
     assert_eq!(wanted[..3], [item(5, 1), item(3, 2), item(5, 2)]);
     assert_eq!(wanted.len() as u64 * ITEM, BOUNDS.window);
-    assert_eq!(adviser.expected(&reader), BOUNDS.window);
+    assert_eq!(adviser.expected(&reader, ITEM), BOUNDS.window);
     let zone = adviser.zone(&reader).unwrap();
     assert!(zone.contains(item(3, 2).start()) && !zone.contains(item(3, 1).start()));
     assert!(read(&mut adviser, &mut reader, &[item(5, 3)]));
@@ -164,7 +164,7 @@ proptest! {
                 reader.accept(&advice);
             }
             prop_assert!(adviser.zone(&reader).is_none_or(|zone| zone.end() <= ends));
-            prop_assert!(adviser.expected(&reader) <= items.iter().map(|(_, _, _, len)| len).sum());
+            prop_assert!(adviser.expected(&reader, 1) <= items.iter().map(|(_, _, _, len)| len).sum());
         }
     }
 }

@@ -1,0 +1,138 @@
+//! Parses the structure of ROOT files that are opened and not whole in the cache.
+
+use crate::{
+    entries::{cached_file::CachedFile, claims::covering},
+    link::admission::Purpose,
+    transfer::planner::{ReadStep, fetch, plan},
+};
+use forebay_cache::StructureUse;
+use forebay_structure::{Adviser, Layout, Outcome, Parser};
+use forebay_telemetry::StructureOutcome;
+use forebay_types::ByteRange;
+use std::{os::unix::fs::FileExt, sync::Arc, time::Duration};
+
+/// Longest first read of a reader that reads by the structure. Copies begin with more.
+const FIRST_READ_LEN_MAX: u64 = 128 << 10;
+
+/// Bytes at the beginning that each reader requests.
+pub(crate) const HEAD: ByteRange = ByteRange::at(0, 512);
+
+/// Bytes at the end in which the records of small trees lie.
+const TAIL_LEN: u64 = 64 << 10;
+
+/// Time in which the bytes of one file are parsed, without the waits for them.
+const TIME_MAX: Duration = Duration::from_millis(250);
+
+/// How often bytes are planned until they are on the disk.
+const ATTEMPTS: usize = 3;
+
+/// Whether a file is worth parsing: it is a ROOT file by its name, and not whole in the cache.
+pub(crate) fn is_candidate(file: &CachedFile) -> bool {
+    let settings = file.read_ahead.settings();
+    settings.enabled
+        && settings.structure == StructureUse::Learn
+        && file.lfn().as_str().ends_with(".root")
+        && file.stored.as_ref().is_some_and(|stored| !stored.map.is_complete())
+}
+
+/// Whether a first read is one of a reader that looks at the structure.
+pub(crate) fn is_of_structure(first: &[ByteRange]) -> bool {
+    matches!(first, [first] if first.start() == 0 && first.len() <= FIRST_READ_LEN_MAX)
+}
+
+/// Has the head and the tail of a file fetched that was opened just now: its reader comes to both.
+pub(crate) fn fetch_ends(file: &Arc<CachedFile>) {
+    let tail = ByteRange::between(file.size().saturating_sub(TAIL_LEN), file.size());
+    for range in [HEAD.clipped_to(file.size()), tail] {
+        fetch(file, range, Purpose::ReadAhead, usize::MAX);
+    }
+}
+
+/// Begins to parse a file, unless that was begun before.
+pub(crate) fn start(file: &Arc<CachedFile>) {
+    if file.structure.begin() {
+        tokio::spawn(run(Arc::clone(file)));
+    }
+}
+
+async fn run(file: Arc<CachedFile>) {
+    let structures = &file.context.structures;
+    let Some(_place) = structures.place() else { return file.structure.postpone() };
+    let (layout, outcome) = match parse(&file).await {
+        Some(layout) => {
+            let outcome = outcome_of(layout.outcome());
+            (layout, outcome)
+        }
+        None => (Layout::default(), StructureOutcome::Unreadable),
+    };
+    let adviser = Adviser::new(layout);
+    let known = adviser.and_then(|adviser| Some((structures.memory(adviser.len_bytes())?, adviser)));
+    file.structure.end(known.map(|(memory, adviser)| (adviser, memory)));
+    file.context.metrics.add_structure(outcome);
+}
+
+/// Parses a file; `None` when it cannot be read, or takes too long.
+async fn parse(file: &Arc<CachedFile>) -> Option<Layout> {
+    let structures = &file.context.structures;
+    let mut parser = Parser::new(file.size());
+    let mut spent = Duration::ZERO;
+    while let Some(range) = parser.poll_wanted() {
+        if spent > TIME_MAX || range.len() > structures.record_bytes_max() || file.is_retired() {
+            return None;
+        }
+        let bytes = read(file, range).await?;
+        let _turn = structures.turn().await?;
+        let parsed = file.context.options.workers.run(move || {
+            let begun = forebay_net::clock::monotonic();
+            parser.handle_bytes(&bytes);
+            (parser, forebay_net::clock::monotonic().saturating_duration_since(begun))
+        });
+        let (continued, took) = parsed.await.ok()?;
+        parser = continued;
+        spent += took;
+    }
+    file.context.metrics.observe_structure_parse(spent);
+    Some(parser.into_layout())
+}
+
+/// The bytes of `range`, by way of the disk: its reader wants them too.
+async fn read(file: &Arc<CachedFile>, range: ByteRange) -> Option<Vec<u8>> {
+    for _ in 0..ATTEMPTS {
+        if let Some(data) = file.hit(range) {
+            let (data, len) = (Arc::clone(data), usize::try_from(range.len()).ok()?);
+            let read = file.context.options.workers.run(move || {
+                let mut bytes = vec![0; len];
+                data.read_exact_at(&mut bytes, range.start()).map(|()| bytes)
+            });
+            return read.await.ok()?.ok();
+        }
+        for step in plan(file, &[range]).into_iter().flatten() {
+            match step {
+                ReadStep::Disk(_) => {}
+                ReadStep::Check(range) => {
+                    let check = covering(&file.claims.checks.lock(), range.start()).cloned();
+                    if let Some(check) = check {
+                        check.ended().await;
+                    }
+                }
+                ReadStep::Fill { fill, .. } => {
+                    fill.want_all();
+                    fill.result().await.ok()?;
+                }
+                // Memory is short, or nothing is kept: the structure is not worth a request of its own.
+                ReadStep::Wait(_) | ReadStep::Bypass(_) => return None,
+            }
+        }
+    }
+    None
+}
+
+const fn outcome_of(outcome: Outcome) -> StructureOutcome {
+    match outcome {
+        Outcome::Parsed => StructureOutcome::Parsed,
+        Outcome::UnknownVersion => StructureOutcome::UnknownVersion,
+        Outcome::TooLarge => StructureOutcome::TooLarge,
+        Outcome::Damaged => StructureOutcome::Damaged,
+        Outcome::None => StructureOutcome::None,
+    }
+}
