@@ -51,6 +51,8 @@ pub(crate) struct CachedFile {
     pub(crate) last_check: Mutex<LastCheck>,
     pub(crate) read_ahead: FileReadAhead,
     pub(crate) structure: FileStructure,
+    /// Known from the first hit on.
+    nowait_reads: OnceLock<NowaitReads>,
     /// Clients that have the file open. Changes under the record's lock, so that access periods follow each other.
     users: AtomicU64,
     /// The organization of the first client that belongs to one.
@@ -92,6 +94,7 @@ impl CachedFile {
         Self {
             read_ahead: FileReadAhead::new(read_ahead, link, geometry, context.metrics.clone()),
             structure: FileStructure::default(),
+            nowait_reads: OnceLock::new(),
             context,
             target,
             geometry,
@@ -181,8 +184,10 @@ impl CachedFile {
 
     /// Whether reads of the data file can be limited to the page cache.
     pub(crate) fn nowait_reads(&self) -> NowaitReads {
-        let data = self.stored.as_ref().map(|stored| &stored.data);
-        data.map_or_else(NowaitReads::default, |data| self.context.nowait_reads(data.volume(), data.file()))
+        *self.nowait_reads.get_or_init(|| {
+            let data = self.stored.as_ref().map(|stored| &stored.data);
+            data.map_or_else(NowaitReads::default, |data| self.context.nowait_reads(data.volume(), data.file()))
+        })
     }
 
     /// The part of `range` that is on disk in one run from its start.
