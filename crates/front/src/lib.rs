@@ -25,7 +25,7 @@ pub use failure::{Failure, FailureKind};
 pub use forebay_origin::RefusalKind;
 pub use forebay_telemetry::ReadKind;
 pub use front::{Front, Options};
-pub use read_stream::{Batch, ReadSource, ReadStream, append_segment, into_bytes, read_disk, with_memory};
+pub use read_stream::{Batch, ReadSource, ReadStream, append_segment, into_bytes, with_memory};
 pub use refusal_log::RefusalLog;
 pub use reports::{answered_now, report_read};
 pub use request_memory::{RequestMemory, RequestPool, RequestReservation};

@@ -7,13 +7,11 @@ use crate::{
 use bytes::Bytes;
 use forebay_engine::{Handle, Read, Segment};
 use forebay_types::{ByteRange, Outcome};
-use std::{fs::File, io, os::unix::fs::FileExt, sync::Arc, time::Duration};
-use tokio::sync::Semaphore;
+use std::{fs::File, os::unix::fs::FileExt, sync::Arc};
 
 /// The bytes of one read, in order.
 ///
-/// File segments that it returns are very likely in the page cache. Others are read from the disk first, by a thread that may
-/// block.
+/// File segments that it returns are very likely in the page cache. Others are read from the disk first.
 pub struct ReadStream {
     /// Reads again from the origin what the disk does not return.
     handle: Handle,
@@ -27,17 +25,8 @@ pub struct ReadStream {
 /// Disk failures that one read survives: bytes that come from the origin instead are rarely read from the disk again.
 const DISK_FAILURES_MAX: u32 = 8;
 
-/// Disk reads in progress at the same time: more would only queue in the disks, and those of a disk that hangs must leave
-/// threads to the others.
-const DISK_READS_MAX: usize = 256;
-
-/// Time limit of one disk read. A disk that takes longer counts as failed.
-const DISK_READ_TIME_MAX: Duration = Duration::from_secs(20);
-
 /// Bytes of a file that are taken at a time: sent if the page cache holds them, read from the disk otherwise.
 const PART_LEN: u64 = 1 << 20;
-
-static DISK_READS: Semaphore = Semaphore::const_new(DISK_READS_MAX);
 
 /// The start of a slow read.
 pub enum ReadSource {
@@ -198,7 +187,7 @@ impl ReadStream {
         // Memory comes before the disk read: bytes without memory would not be bounded.
         let (memory, len) = memory.reserve_part(range.len().min(PART_LEN).min(len_max)).await;
         let part = ByteRange::at(range.start(), len);
-        match read_disk(file, part).await {
+        match self.handle.read_disk(&file, part).await {
             Ok(bytes) => {
                 self.advance(part);
                 Some(Ok(Segment::Memory(with_memory(bytes, memory))))
@@ -224,25 +213,6 @@ impl ReadStream {
 impl<R> AsRef<[u8]> for WithMemory<R> {
     fn as_ref(&self) -> &[u8] {
         &self.bytes
-    }
-}
-
-/// Reads a range of a file by a thread that may block, within `DISK_READ_TIME_MAX`.
-///
-/// # Errors
-/// When the disk fails, or takes too long.
-pub async fn read_disk(file: Arc<File>, range: ByteRange) -> io::Result<Vec<u8>> {
-    let len = usize::try_from(range.len()).map_err(io::Error::other)?;
-    let place = DISK_READS.acquire().await.map_err(io::Error::other)?;
-    let read = tokio::task::spawn_blocking(move || {
-        // Held by the thread: it is occupied as long as the disk takes, also when the request has ended.
-        let _place = place;
-        let mut bytes = vec![0; len];
-        file.read_exact_at(&mut bytes, range.start()).map(|()| bytes)
-    });
-    match tokio::time::timeout(DISK_READ_TIME_MAX, read).await {
-        Ok(read) => read.map_err(io::Error::other).flatten(),
-        Err(_) => Err(io::Error::new(io::ErrorKind::TimedOut, "the disk takes too long to read")),
     }
 }
 

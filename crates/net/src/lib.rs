@@ -5,6 +5,8 @@
 
 pub mod clock;
 mod connect;
+#[expect(unsafe_code, reason = "the kernel writes to buffers that are handed to a ring")]
+mod file_ring;
 mod listener;
 mod page_cache;
 mod send;
@@ -14,6 +16,7 @@ mod tls;
 mod tune;
 
 pub use connect::{ADDRESSES_MAX, ConnectError, connect, connect_where};
+pub use file_ring::FileRings;
 pub use listener::{ACCEPT_BACK_OFF_MAX, ACCEPT_BACK_OFF_MIN, BoundAddress, LISTEN_BACKLOG, ListenError, Listener};
 pub use page_cache::{NowaitReads, PAGE_SIZE, probe_cached, read_nowait, read_nowait_vectored};
 pub use send::{

@@ -3,16 +3,16 @@
 use crate::{
     Caller, Read,
     api::direct_open::Switching,
-    entries::cached_file::CachedFile,
+    base::disk_reads::DiskReads,
+    entries::{cached_file::CachedFile, file_context::FileContext},
     transfer::{access_tracker::AccessTracker, complete_file},
 };
 use forebay_net::NowaitReads;
 use forebay_telemetry::{
-    Client, CloseEvent, FailedEvent, FileEvents as _, Metrics, Observers, OpenEvent, OpenHandle, OpenPurpose,
-    ReadEvents,
+    Client, CloseEvent, FailedEvent, FileEvents as _, Observers, OpenEvent, OpenHandle, OpenPurpose, ReadEvents,
 };
 use forebay_types::{ByteRange, FileStat, Lfn, OriginId, Outcome, Side};
-use std::{fs::File, sync::Arc, time::Instant};
+use std::{fs::File, io, sync::Arc, time::Instant};
 
 /// An open file. Cheap to clone; dropping the last clone closes it and writes its line of the access log.
 #[derive(Clone)]
@@ -58,6 +58,14 @@ impl Handle {
     /// Whether reads of a file that [`Self::hit`] returned can be limited to the page cache.
     pub fn nowait_reads(&self) -> NowaitReads {
         self.cached().map_or_else(NowaitReads::default, |file| file.nowait_reads())
+    }
+
+    /// Reads a range of a file that [`Self::hit`] returned, when the page cache does not hold it.
+    ///
+    /// # Errors
+    /// When the disk fails, or takes too long.
+    pub async fn read_disk(&self, file: &Arc<File>, range: ByteRange) -> io::Result<Vec<u8>> {
+        self.opened.disk_reads.read(file, range).await
     }
 
     /// Starts reads of several ranges; what is missing is under way to the origin when this returns.
@@ -115,6 +123,7 @@ pub(crate) struct Opened {
     pub(crate) lfn: Lfn,
     pub(crate) caller: Arc<Caller>,
     opened: Instant,
+    disk_reads: Arc<DiskReads>,
     events: Observers,
     /// Its number among the events.
     pub(crate) number: u64,
@@ -151,9 +160,11 @@ impl Opened {
         lfn: Lfn,
         caller: &Arc<Caller>,
         purpose: OpenPurpose,
-        (metrics, events): (&Metrics, &Observers),
+        context: &FileContext,
         switching: Switching,
     ) -> Self {
+        let FileContext { metrics, disk_reads, options, .. } = context;
+        let events = &options.events;
         let number = events.next_open();
         let at = forebay_net::clock::monotonic();
         let client = &caller.client;
@@ -164,6 +175,7 @@ impl Opened {
             account: metrics.open_handle(),
             tracker: Arc::default(),
             caller: Arc::clone(caller),
+            disk_reads: Arc::clone(disk_reads),
             events: events.clone(),
             opened: at,
             source,

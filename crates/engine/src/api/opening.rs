@@ -147,8 +147,7 @@ impl Engine {
         };
         let switching =
             if may_switch { Switching::allowed(Arc::clone(&self.inner.leases)) } else { Switching::default() };
-        let counted = (self.metrics(), self.events());
-        let opened = Opened::new(source, request.lfn.clone(), caller, purpose, counted, switching);
+        let opened = Opened::new(source, request.lfn.clone(), caller, purpose, self.context(), switching);
         // A client that wants only cached files must not cause fetches.
         if purpose == OpenPurpose::Read && !request.only_if_cached {
             opened.expect_reads();

@@ -3,7 +3,7 @@
 use crate::{
     Checksum,
     accounting::purge_ledger::PurgeLedger,
-    base::{error::with_cause, latch::Latch, options::Options, pause::Pauses},
+    base::{disk_reads::DiskReads, error::with_cause, latch::Latch, options::Options, pause::Pauses},
     catalog::{
         Catalog, IndexObserver,
         entry_info::{disk_facts, learnt},
@@ -31,6 +31,7 @@ pub(crate) struct FileContext {
     pub(crate) options: Options,
     pub(crate) budget: MemoryBudget,
     pub(crate) admission: Arc<Admission>,
+    pub(crate) disk_reads: Arc<DiskReads>,
     /// `None` when nothing is cached: only directories are exported.
     pub(crate) disk: Option<Arc<dyn Disk>>,
     /// The index and its notes; `None` without a disk.
@@ -100,6 +101,7 @@ impl FileContext {
         Self {
             budget,
             admission,
+            disk_reads: Arc::new(DiskReads::new(&options.workers)),
             disk,
             catalog,
             purge_ledger,

@@ -6,11 +6,10 @@ use crate::{
     requests::{context::ConnectionContext, read::RangeRead},
 };
 use bytes::Bytes;
+use forebay_engine::Handle;
 use forebay_engine::Segment;
-use forebay_front::{
-    Failure, ReadKind, ReadSource, ReadStream, Reservation, into_bytes, read_disk, report_read, with_memory,
-};
-use forebay_net::{NowaitReads, probe_cached, read_nowait_vectored};
+use forebay_front::{Failure, ReadKind, ReadSource, ReadStream, Reservation, into_bytes, report_read, with_memory};
+use forebay_net::{probe_cached, read_nowait_vectored};
 use forebay_proto::{
     StreamId,
     page::{FrameKind, PAGE_LEN, StatusFrame, crc32c, encoded_len, frames, pages, seal_pages},
@@ -50,7 +49,7 @@ impl ConnectionContext {
             self.start_page_read(stream_id, read, ReadSource::Handle(handle), range);
             return Ok(());
         };
-        if let Some(rest) = self.send_cached_pages(stream_id, (&file, handle.nowait_reads()), range).await? {
+        if let Some(rest) = self.send_cached_pages(stream_id, (&handle, &file), range).await? {
             let source = ReadSource::Disk(ReadStream::disk(&handle, &file, rest));
             self.start_page_read(stream_id, read, source, rest);
         } else {
@@ -64,19 +63,19 @@ impl ConnectionContext {
     async fn send_cached_pages(
         &mut self,
         stream_id: StreamId,
-        (file, nowait): (&Arc<File>, NowaitReads),
+        (handle, file): (&Handle, &Arc<File>),
         range: ByteRange,
     ) -> Result<Option<ByteRange>, OutputError> {
         self.output.expect(usize::try_from(encoded_len(range)).unwrap_or(usize::MAX));
         for frame in frames(range) {
             // A begun frame must be completed, so the whole frame is probed before its header is written.
-            if !probe_cached(file, nowait, frame.start(), frame.len()) {
+            if !probe_cached(file, handle.nowait_reads(), frame.start(), frame.len()) {
                 return Ok(Some(ByteRange::between(frame.start(), range.end())));
             }
             let kind = if frame.end() == range.end() { FrameKind::Final } else { FrameKind::Partial };
             self.output.append(&StatusFrame::page_read(stream_id, kind, frame).to_bytes());
             for piece in cut(frame, self.output.assembly_len() as u64 / PAGE_LEN) {
-                self.append_pages((file, nowait), piece).await?;
+                self.append_pages((handle, file), piece).await?;
                 if self.output.is_full() {
                     self.output.flush(&self.stream).await?;
                 }
@@ -88,19 +87,19 @@ impl ConnectionContext {
     /// Appends the pages of `piece`, of which the page cache probably holds all.
     async fn append_pages(
         &mut self,
-        (file, nowait): (&Arc<File>, NowaitReads),
+        (handle, file): (&Handle, &Arc<File>),
         piece: ByteRange,
     ) -> Result<(), OutputError> {
         let len = usize::try_from(encoded_len(piece)).unwrap_or(usize::MAX);
         let room = self.output.room(len);
         let is_read = matches!(
-            read_nowait_vectored(file, nowait, piece.start(), &mut data_slices(piece, room)),
+            read_nowait_vectored(file, handle.nowait_reads(), piece.start(), &mut data_slices(piece, room)),
             Ok(Some(read_len)) if read_len as u64 == piece.len()
         );
         if !is_read {
             // Evicted from the page cache after the probe. The frame has begun, so the connection has to wait for the disk.
-            let data =
-                read_disk(Arc::clone(file), piece).await.map_err(|error| OutputError::Disk(error.to_string()))?;
+            let read = handle.read_disk(file, piece).await;
+            let data = read.map_err(|error| OutputError::Disk(error.to_string()))?;
             copy_pages(piece, &data, self.output.room(len));
         }
         // The data lies in its place already: only the checksums are filled in.

@@ -73,7 +73,7 @@ impl ConnectionContext {
         let body_len = u32::try_from(range.len()).unwrap_or(u32::MAX);
         self.output.encode(|out| ReplyTo::direct(stream_id).header(Status::OK, body_len, out));
         let nowait = handle.nowait_reads();
-        if range.len() >= SENDFILE_LEN_MIN && is_probably_cached(file, nowait, range) {
+        if range.len() >= SENDFILE_LEN_MIN && probe_cached(file, nowait, range.start(), range.len()) {
             self.output.send_file(&self.stream, file, range).await?;
         } else if range.len() >= SENDFILE_LEN_MIN || !append_cached(&mut self.output, file, nowait, range) {
             let stream = ReadStream::disk(handle, file, range);
@@ -132,20 +132,6 @@ pub(crate) fn append_cached(output: &mut Output, file: &File, nowait: NowaitRead
     }
     is_cached
 }
-
-/// Whether the page cache very likely holds `range`. The system reads ahead: if it holds the last page of a short range, it
-/// holds those before it, except in rare cases, which cost one wait for the disk.
-fn is_probably_cached(file: &File, nowait: NowaitReads, range: ByteRange) -> bool {
-    let probed = if range.len() > PROBED_BY_LAST_PAGE_LEN_MAX {
-        range
-    } else {
-        ByteRange::between(range.end() - 1, range.end())
-    };
-    probe_cached(file, nowait, probed.start(), probed.len())
-}
-
-/// Longest range of which only the last page is probed: the default read-ahead of Linux.
-const PROBED_BY_LAST_PAGE_LEN_MAX: u64 = 128 << 10;
 
 async fn answer_range(mut slow: SlowRead, source: ReadSource, read: RangeRead) {
     let RangeRead { kind, range, requested } = read;
