@@ -25,6 +25,8 @@ use tokio::{
 pub struct FileRings {
     rings: Vec<Arc<Ring>>,
     reapers: Vec<AbortHandle>,
+    /// Bytes of all reads under way.
+    bytes: Arc<AtomicUsize>,
 }
 
 struct Ring {
@@ -47,7 +49,14 @@ struct Read {
     /// Its capacity is the length of the read; its length is what has come.
     buffer: Vec<u8>,
     len: usize,
+    _share: Share,
     ended: oneshot::Sender<io::Result<Vec<u8>>>,
+}
+
+/// The bytes of a read among those under way, until this is dropped.
+struct Share {
+    all: Arc<AtomicUsize>,
+    len: usize,
 }
 
 /// Requests of one ring that wait for their submission.
@@ -55,6 +64,10 @@ const SUBMISSIONS: u32 = 64;
 
 /// Reads of one ring that are under way at the same time.
 const READS_MAX: u32 = 1024;
+
+/// Bytes of the reads of all rings that are under way at the same time. Reads of a disk that hangs stay under way when their readers
+/// have given up.
+const BYTES_MAX: usize = 256 << 20;
 
 /// Longest request; longer reads are several.
 const REQUEST_LEN_MAX: usize = 1 << 30;
@@ -74,14 +87,15 @@ impl FileRings {
     pub fn start(count: usize) -> io::Result<Self> {
         let rings: Vec<Arc<Ring>> = (0..count.max(1)).map(|_| Ring::new().map(Arc::new)).collect::<io::Result<_>>()?;
         let reapers = rings.iter().map(|ring| tokio::spawn(reap(Arc::clone(ring))).abort_handle()).collect();
-        Ok(Self { rings, reapers })
+        Ok(Self { rings, reapers, bytes: Arc::default() })
     }
 
     /// Begins a read of `len` bytes at `offset`; its result comes over the channel. `None` when too many are under way.
     pub fn read(&self, file: &Arc<File>, offset: u64, len: usize) -> Option<oneshot::Receiver<io::Result<Vec<u8>>>> {
+        let share = Share::of(&self.bytes, len)?;
         let ring = self.rings.get(THREAD.with(|thread| *thread) % self.rings.len())?;
         let (ended, receiver) = oneshot::channel();
-        let read = Read { file: Arc::clone(file), offset, buffer: Vec::with_capacity(len), len, ended };
+        let read = Read { file: Arc::clone(file), offset, buffer: Vec::with_capacity(len), len, _share: share, ended };
         ring.begin(read).then_some(receiver)
     }
 }
@@ -89,6 +103,21 @@ impl FileRings {
 impl Drop for FileRings {
     fn drop(&mut self) {
         self.reapers.iter().for_each(AbortHandle::abort);
+    }
+}
+
+impl Share {
+    /// `None` when there would be too many bytes.
+    fn of(all: &Arc<AtomicUsize>, len: usize) -> Option<Self> {
+        let more = |bytes: usize| bytes.checked_add(len).filter(|bytes| *bytes <= BYTES_MAX);
+        all.fetch_update(Relaxed, Relaxed, more).ok()?;
+        Some(Self { all: Arc::clone(all), len })
+    }
+}
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        self.all.fetch_sub(self.len, Relaxed);
     }
 }
 
@@ -276,6 +305,7 @@ mod tests {
         // Without a wait no completion is taken.
         let many: Vec<_> = (0..=READS_MAX).map(|_| rings.read(&file, 0, 4)).collect();
         assert!(many.last().is_some_and(Option::is_none) && many[0].is_some());
+        assert!(rings.read(&file, 0, BYTES_MAX).is_none(), "others are under way");
         drop(rings);
         for read in many.into_iter().flatten() {
             assert!(read.await.is_err(), "it ends with the rings");
