@@ -1,0 +1,300 @@
+"""Times analysis jobs on a cold ROOT file over an emulated path: direct, and through caches.
+
+Runs on the first host of `forebay-wan up` with paths `client:cache`, `cache:origin` and `client:origin`: see README.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from urllib.request import urlopen
+
+COLUMNS = 320
+CLUSTERS = 28
+ENTRIES = 10_000
+FILES = 2
+PORTS = {"origin": 21094, "cache": 21095, "admin": 21096}
+START_SECONDS = 30.0
+
+# Each prints the seconds that its loop took.
+PROLOGUE = """import sys, time
+url, n = sys.argv[1], int(sys.argv[2])
+names = [f'x{37 * i * i % 320:03}' for i in range(1, n + 1)]
+"""
+# fsspec-xrootd passes on offsets of NumPy, which the client refuses.
+UPROOT = """import uproot
+from XRootD.client import File
+read = File.read
+File.read = lambda self, offset=0, size=0, *rest, **named: read(self, int(offset), int(size), *rest, **named)
+begin = time.monotonic()
+"""
+PYROOT = "import ROOT\nROOT.gErrorIgnoreLevel = 3000\nbegin = time.monotonic()\n"
+REPORT = "print(time.monotonic() - begin)\n"
+LOOP = """
+f = ROOT.TFile.Open(url)
+t = f.Get('Events')
+t.SetCacheSize({cache})
+t.SetBranchStatus('*', 0)
+for name in names:
+    t.SetBranchStatus(name, 1)
+for i in range(t.GetEntries()):
+    t.GetEntry(i)
+"""
+# Three columns for each entry, and twenty more for one of 2000.
+RARE = """
+f = ROOT.TFile.Open(url)
+t = f.Get('Events')
+always = [t.GetBranch(name) for name in names]
+rare = [t.GetBranch(f'x{n:03}') for n in range(5, 305, 15)]
+for i in range(t.GetEntries()):
+    for branch in always:
+        branch.GetEntry(i)
+    if i % 2000 == 0:
+        for branch in rare:
+            branch.GetEntry(i)
+"""
+SUMS = """
+d = ROOT.RDataFrame('Events', url)
+sums = [d.Sum(name) for name in names]
+sums[0].GetValue()
+"""
+JOBS = {
+    "B": (10, PROLOGUE + PYROOT + LOOP.format(cache=0) + REPORT),
+    "C": (5, PROLOGUE + UPROOT + "for a in uproot.iterate(url + ':Events', names, library='np'): pass\n" + REPORT),
+    "D": (
+        5,
+        PROLOGUE
+        + UPROOT
+        + "for a in uproot.iterate(url + ':Events', names, step_size=10_000, library='np'): pass\n"
+        + REPORT,
+    ),
+    "E": (
+        10,
+        PROLOGUE + PYROOT + SUMS + REPORT,
+    ),
+    "E2": (
+        10,
+        PROLOGUE + PYROOT + "ROOT.EnableImplicitMT(2)\n" + SUMS + REPORT,
+    ),
+    "A": (3, PROLOGUE + PYROOT + RARE + REPORT),
+    "G": (10, PROLOGUE + PYROOT + LOOP.format(cache=30_000_000) + REPORT),
+}
+
+
+def make_files(directory: Path) -> None:
+    """Files of random numbers: one basket of each column in each cluster."""
+    import numpy
+    import uproot
+
+    random = numpy.random.default_rng(1)
+    names = [f"x{number:03}" for number in range(COLUMNS)]
+    for number in range(FILES):
+        with uproot.recreate(directory / f"flat{number}.root", compression=uproot.ZLIB(1)) as file:
+            tree = file.mktree("Events", dict.fromkeys(names, "float32"))
+            for _ in range(CLUSTERS):
+                values = random.normal(size=(COLUMNS, ENTRIES)).astype("float32")
+                # No two baskets are of the same length.
+                for column in values:
+                    column[: random.integers(ENTRIES // 4)] = 0
+                tree.extend(dict(zip(names, values, strict=True)))
+
+
+class Lab:
+    """The hosts of the emulated network, and the servers on them."""
+
+    def __init__(self, directory: Path, forebay: str, wan: str) -> None:
+        self.directory, self.forebay, self.wan = directory, forebay, wan
+        self.plan = json.loads(Path(os.environ["FOREBAY_WAN"]).read_text())
+
+    def address(self, host: str, seen_from: str) -> str:
+        """The address of a host on the path from another one."""
+        for path in self.plan["paths"]:
+            ends = {end["host"]: end["address"] for end in path["ends"]}
+            if host in ends and seen_from in ends:
+                return str(ends[host])
+        raise SystemExit(f"no path from {seen_from} to {host}")
+
+    def start(self, host: str, command: list[str], log: str) -> subprocess.Popen[bytes]:
+        """Starts a program on a host."""
+        with (self.directory / log).open("ab") as output:
+            return subprocess.Popen([self.wan, "in", host, "--", *command], stdout=output, stderr=output)
+
+    @contextmanager
+    def origin(self, data: Path) -> Iterator[None]:
+        """An xrootd with the files."""
+        state = self.directory / "origin"
+        state.mkdir()
+        shutil.chown(state, "nobody")
+        config = self.directory / "origin.cfg"
+        paths = f"all.adminpath {state}\nall.pidpath {state}\n"
+        config.write_text(f"all.export /\noss.localroot {data}\nxrd.port {PORTS['origin']}\n{paths}")
+        as_nobody = ["runuser", "-u", "nobody", "--"]
+        server = self.start("origin", [*as_nobody, "xrootd", "-c", str(config), "-n", "o"], "origin.log")
+        try:
+            yield
+        finally:
+            stop(server)
+
+    @contextmanager
+    def xcache(self) -> Iterator[str]:
+        """A cold cache of the distribution's XRootD, as it is by default."""
+        store = Path(tempfile.mkdtemp(dir="/dev/shm", prefix="root-jobs-"))
+        shutil.chown(store, "nobody")
+        origin = f"{self.address('origin', 'cache')}:{PORTS['origin']}"
+        config = store.with_suffix(".cfg")
+        state = self.directory / "xcache"
+        state.mkdir(exist_ok=True)
+        shutil.chown(state, "nobody")
+        config.write_text(
+            f"all.export /\nofs.osslib libXrdPss.so\npss.cachelib libXrdPfc.so\npss.origin {origin}\n"
+            f"oss.localroot {store}\nall.adminpath {state}\nall.pidpath {state}\n"
+            f"xrd.port {PORTS['cache']}\npfc.ram 1g\npfc.diskusage 0.98 0.99\n"
+        )
+        as_nobody = ["runuser", "-u", "nobody", "--"]
+        server = self.start("cache", [*as_nobody, "xrootd", "-c", str(config), "-n", "x"], "xcache.log")
+        try:
+            address = self.address("cache", "client")
+            wait_for_port(address, PORTS["cache"])
+            yield f"root://{address}:{PORTS['cache']}/"
+        finally:
+            stop(server)
+            shutil.rmtree(store)
+            config.unlink()
+
+    @contextmanager
+    def cache(self, kind: str) -> Iterator[str]:
+        """A cold cache; yields its URL."""
+        store = Path(tempfile.mkdtemp(dir="/dev/shm", prefix="root-jobs-"))
+        origin = f"{self.address('origin', 'cache')}:{PORTS['origin']}"
+        config = store.with_suffix(".toml")
+        structure = kind.partition("-")[2] or "learn"
+        config.write_text(
+            f'[server]\nlisten = ["0.0.0.0:{PORTS["cache"]}"]\n[admin]\nlisten = "0.0.0.0:{PORTS["admin"]}"\n'
+            f'[store]\npath = "{store}"\n[read_ahead]\nstructure = "{structure}"\n'
+            f'[[export]]\norigins = ["root://{origin}"]\n'
+        )
+        server = self.start("cache", [self.forebay, "serve", "--config", str(config)], "cache.log")
+        try:
+            address = self.address("cache", "client")
+            wait_for(f"http://{address}:{PORTS['admin']}/readyz")
+            yield f"root://{address}:{PORTS['cache']}/"
+        finally:
+            stop(server)
+            shutil.rmtree(store)
+            config.unlink()
+
+    def origin_bytes(self) -> int:
+        """Bytes that the cache has fetched."""
+        address = self.address("cache", "client")
+        with urlopen(f"http://{address}:{PORTS['admin']}/metrics") as page:
+            lines = page.read().decode().splitlines()
+        return int(sum(float(line.split()[-1]) for line in lines if line.startswith("forebay_origin_bytes_total{")))
+
+
+def stop(server: subprocess.Popen[bytes]) -> None:
+    """Ends a server."""
+    server.terminate()
+    server.wait()
+
+
+def wait_for(url: str) -> None:
+    """Waits until a page can be had."""
+    deadline = time.monotonic() + START_SECONDS
+    while True:
+        try:
+            with urlopen(url):
+                return
+        except OSError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.05)
+
+
+def wait_for_port(host: str, port: int) -> None:
+    """Waits until a server accepts connections."""
+    deadline = time.monotonic() + START_SECONDS
+    while True:
+        try:
+            with socket.create_connection((host, port)):
+                return
+        except OSError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.05)
+
+
+def run(python: dict[str, str], job: str, url: str) -> float:
+    """The seconds of one job."""
+    columns, script = JOBS[job]
+    interpreter = python["uproot" if "uproot" in script else "root"]
+    done = subprocess.run([interpreter, "-c", script, url, str(columns)], capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise SystemExit(f"{job}: {done.stderr}")
+    return float(done.stdout.split()[-1])
+
+
+def main() -> None:
+    """Runs the jobs by each way, and prints a row for each."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--jobs", default=",".join(JOBS))
+    parser.add_argument("--ways", default="direct,xcache,forebay-off,forebay-learn")
+    parser.add_argument("--runs", type=int, default=1)
+    parser.add_argument("--forebay", required=True)
+    parser.add_argument("--wan", required=True)
+    parser.add_argument("--root-python", required=True)
+    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--out", type=Path)
+    args = parser.parse_args()
+    if not (args.data / f"flat{FILES - 1}.root").exists():
+        make_files(args.data)
+    python = {"uproot": sys.executable, "root": args.root_python}
+    rows = []
+    with ExitStack() as stack:
+        directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="root-jobs-")))
+        directory.chmod(0o755)
+        lab = Lab(directory, args.forebay, args.wan)
+        stack.enter_context(lab.origin(args.data))
+        time.sleep(2)
+        for job in args.jobs.split(","):
+            for way in args.ways.split(","):
+                rows.append(measure(lab, python, job, way, args.runs))
+                print(json.dumps(rows[-1]), flush=True)
+    if args.out:
+        args.out.write_text(json.dumps(rows, indent=2) + "\n")
+
+
+def measure(lab: Lab, python: dict[str, str], job: str, way: str, runs: int) -> dict[str, object]:
+    """A job on a cold file, again on a warm one: the difference is the time that it waited."""
+    cold, warm, moved = [], [], []
+    for _ in range(runs):
+        if way == "direct":
+            cold.append(run(python, job, f"root://{lab.address('origin', 'client')}:{PORTS['origin']}//flat0.root"))
+            continue
+        with lab.xcache() if way == "xcache" else lab.cache(way) as url:
+            # The session with the origin is in use.
+            run(python, "D", f"{url}/flat1.root")
+            before = lab.origin_bytes() if way != "xcache" else 0
+            cold.append(run(python, job, f"{url}/flat0.root"))
+            moved.append(lab.origin_bytes() - before if way != "xcache" else 0)
+            warm.append(run(python, job, f"{url}/flat0.root"))
+    row: dict[str, object] = {"job": job, "way": way, "cold_s": round(statistics.median(cold), 3)}
+    if warm:
+        row |= {"warm_s": round(statistics.median(warm), 3)}
+    if any(moved):
+        row |= {"origin_mb": round(statistics.median(moved) / 1e6, 1)}
+    return row
+
+
+if __name__ == "__main__":
+    main()
