@@ -248,7 +248,7 @@ fn open_store(settings: &Settings) -> anyhow::Result<Option<Arc<dyn Disk>>> {
 /// Options of the engine. Default of the index path: in the store.
 fn engine_options(config: &Config, disk: Option<&dyn Disk>, events: Observers) -> forebay_engine::Options {
     let in_store = || Some(disk?.volumes().first()?.path.join(INDEX_IN_STORE));
-    let mut options = forebay_engine::Options { events, ..config.engine.clone() };
+    let mut options = forebay_engine::Options { events, reads_by_ring: true, ..config.engine.clone() };
     if let Some(path) = config.index.path.clone().or_else(in_store) {
         let cache_bytes = config.index.cache_bytes;
         options.index = Arc::new(IndexFile { path, options: IndexOptions { cache_bytes } });

@@ -1,6 +1,5 @@
 //! Reads of files whose bytes the page cache does not hold.
 
-use crate::base::workers::Workers;
 use forebay_net::FileRings;
 use forebay_types::ByteRange;
 use std::{fs::File, io, os::unix::fs::FileExt, sync::Arc, time::Duration};
@@ -22,12 +21,9 @@ const THREADS_MAX: usize = 256;
 const READ_TIME_MAX: Duration = Duration::from_secs(20);
 
 impl DiskReads {
-    /// Has rings for the runtime of the caller, unless the work of the engine runs in the order of a simulation.
-    pub(crate) fn new(workers: &Workers) -> Self {
-        let rings = match workers {
-            Workers::Pool => start_rings(),
-            Workers::Inline(_) => None,
-        };
+    /// With rings for the runtime of the caller, if they are wanted.
+    pub(crate) fn new(by_ring: bool) -> Self {
+        let rings = if by_ring { start_rings() } else { None };
         Self { rings, threads: Arc::new(Semaphore::new(THREADS_MAX)) }
     }
 
@@ -76,8 +72,7 @@ mod tests {
         let mut file = tempfile::tempfile().unwrap();
         file.write_all(&[7; 10_000]).unwrap();
         let file = Arc::new(file);
-        let by_threads = DiskReads { rings: None, threads: Arc::new(Semaphore::new(1)) };
-        for reads in [DiskReads::new(&Workers::Pool), by_threads] {
+        for reads in [true, false].map(DiskReads::new) {
             assert_eq!(reads.read(&file, ByteRange::at(5000, 5000)).await.unwrap(), [7; 5000]);
             let error = reads.read(&file, ByteRange::at(5000, 5001)).await.unwrap_err();
             assert_eq!(error.kind(), io::ErrorKind::UnexpectedEof);

@@ -42,6 +42,8 @@ pub struct Options {
     /// Subscribers to what happens to files. The fronts report to them too.
     pub events: Observers,
     pub workers: Workers,
+    /// Whether reads from disks are submitted by `io_uring`, where the system has it. The runtime needs its I/O driver for that.
+    pub reads_by_ring: bool,
     pub index: Arc<dyn IndexPlace>,
 }
 
@@ -66,6 +68,7 @@ impl Default for Options {
             publishes_complete: false,
             events: Observers::default(),
             workers: Workers::Pool,
+            reads_by_ring: false,
             index: Arc::new(VolatileIndex),
         }
     }

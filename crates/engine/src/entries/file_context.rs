@@ -101,7 +101,7 @@ impl FileContext {
         Self {
             budget,
             admission,
-            disk_reads: Arc::new(DiskReads::new(&options.workers)),
+            disk_reads: Arc::new(DiskReads::new(options.reads_by_ring)),
             disk,
             catalog,
             purge_ledger,

@@ -64,6 +64,8 @@ fn a_rule_gives_new_files_their_block_size_and_old_ones_keep_theirs() {
         let first = house(root.path(), vec![small_rule()]);
         check(&first.open("/small/f").await, WHOLE).await;
         check(&first.open("/f").await, WHOLE).await;
+        // Readers have their bytes before the files are created.
+        until(|| ["small/f.cinfo", "f.cinfo"].iter().all(|path| root.path().join(path).exists())).await;
         assert_eq!(block_of("small/f.cinfo"), 4096);
         assert_eq!(block_of("f.cinfo"), house::BLOCK);
         first.engine.shutdown().await;

@@ -133,7 +133,8 @@ impl Site {
         let purge = PurgeOptions { rules, ..PurgeOptions::default() };
         let recorder = EventRecorder::default();
         let events = Observers::default().with(Arc::new(recorder.clone()));
-        let engine_options = forebay_engine::Options { purge, events, ..forebay_engine::Options::default() };
+        let mut engine_options = forebay_engine::Options { purge, events, ..forebay_engine::Options::default() };
+        engine_options.reads_by_ring = true;
         let engine = Engine::start(engine_options, disk, routes, Metrics::new());
         let listener = Listener::bind("127.0.0.1:0".parse().unwrap()).unwrap();
         let address = listener.address();
