@@ -253,6 +253,8 @@ fn an_origin_that_falls_silent_costs_the_read_and_never_shifts_its_bytes() {
         assert_eq!(collect(read).await.unwrap().len(), 10, "these came before the silence");
         let read = stored.read_many(&[ByteRange::at(BLOCK / 2, BLOCK)]).pop().unwrap();
         assert!(collect(read).await.is_err());
+        // The read had a second fill, which a later read would join.
+        until(|| house.engine.metrics().render().unwrap().contains("forebay_budget_used_bytes 0\n")).await;
         house.origin.script(|script| script.ends_at = None);
         check(&stored, ByteRange::at(0, 4 * MIB)).await;
     });
