@@ -129,7 +129,7 @@ async fn serve(house: &Arc<House>, dice: &mut Dice) {
     is_over.store(true, SeqCst);
     faults.await.unwrap();
     assert_eq!(Outcome::ALL.map(|outcome| house.bytes(outcome)).iter().sum::<u64>(), delivered.load(SeqCst));
-    until(|| house.engine.metrics().render().unwrap().contains("forebay_budget_used_bytes 0\n")).await;
+    house.filled().await;
 }
 
 /// Clients are cut off in the middle, and nothing is synced.

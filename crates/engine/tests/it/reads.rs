@@ -19,6 +19,7 @@ fn a_second_read_comes_from_disk() {
         check(&handle, whole).await;
         assert_eq!(house.bytes(Outcome::Missed), whole.len());
         until(|| handle.stat().cached).await;
+        house.filled().await;
         let asked = house.origin.asked().len();
         check(&handle, whole).await;
         assert!(handle.hit(whole).is_some());
@@ -254,7 +255,7 @@ fn an_origin_that_falls_silent_costs_the_read_and_never_shifts_its_bytes() {
         let read = stored.read_many(&[ByteRange::at(BLOCK / 2, BLOCK)]).pop().unwrap();
         assert!(collect(read).await.is_err());
         // The read had a second fill, which a later read would join.
-        until(|| house.engine.metrics().render().unwrap().contains("forebay_budget_used_bytes 0\n")).await;
+        house.filled().await;
         house.origin.script(|script| script.ends_at = None);
         check(&stored, ByteRange::at(0, 4 * MIB)).await;
     });

@@ -80,6 +80,15 @@ impl House {
         self.engine.open(&request(path), &caller()).await.expect("the origin has every file")
     }
 
+    /// Waits until no fill is under way: a read joins a fill also for blocks that it has already written.
+    pub(crate) async fn filled(&self) {
+        let is_idle = || {
+            let metrics = self.engine.metrics().render().expect("metrics of one engine");
+            metrics.contains("forebay_budget_used_bytes 0\n")
+        };
+        until(is_idle).await;
+    }
+
     /// Bytes given to clients so far under `outcome`.
     pub(crate) fn bytes(&self, outcome: Outcome) -> u64 {
         self.engine.metrics().client_bytes(outcome)
