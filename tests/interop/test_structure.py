@@ -13,6 +13,7 @@ import pytest
 import uproot
 
 from harness import forebay, xrootd
+from harness.admin import Site
 from harness.content import assert_same
 from harness.forebay import BLOCK, Forebay
 from harness.ground import Ground
@@ -21,9 +22,11 @@ from harness.relay import Relay
 from harness.waiting import until
 
 COLUMNS, CLUSTERS, ENTRIES = 30, 12, 20_000
-PATH, DAMAGED, OTHER = "/tree.root", "/damaged.root", "/tree.dat"
+PATH, NEXT, DAMAGED, OTHER = "/set/01/tree.root", "/set/02/next.root", "/damaged.root", "/tree.dat"
 USED = ("x03", "x17")
 HEAD = 400
+# User and program of a set.
+JOBS = [(None, None), ("tester", "raw")]
 Range = tuple[int, int]
 
 
@@ -38,16 +41,11 @@ class Tree:
 
 @pytest.fixture(scope="module")
 def directory(ground: Ground) -> Path:
-    """A file of baskets of different lengths, the same one under another name, and a damaged one."""
-    directory, random = ground.directory("structure"), np.random.default_rng(7)
-    names = [f"x{number:02}" for number in range(COLUMNS)]
-    with uproot.recreate(directory / PATH[1:]) as file:
-        tree = file.mktree("Events", dict.fromkeys(names, "float32"))
-        for _ in range(CLUSTERS):
-            columns = {name: random.normal(size=ENTRIES).astype("float32") for name in names}
-            for values in columns.values():
-                values[: random.integers(ENTRIES // 2)] = 0
-            tree.extend(columns)
+    """Two files of a dataset with baskets of different lengths, one of them under another name and damaged too."""
+    directory = ground.directory("structure")
+    for seed, path in enumerate((PATH, NEXT)):
+        (directory / path[1:]).parent.mkdir(parents=True)
+        make_tree(directory / path[1:], seed)
     content = (directory / PATH[1:]).read_bytes()
     (directory / OTHER[1:]).write_bytes(content)
     (start, length), damage = record_of(directory / PATH[1:]), b"\xff" * 500
@@ -55,6 +53,18 @@ def directory(ground: Ground) -> Path:
         content[: start + length // 2] + damage + content[start + length // 2 + 500 :]
     )
     return directory
+
+
+def make_tree(path: Path, seed: int) -> None:
+    random = np.random.default_rng(seed)
+    names = [f"x{number:02}" for number in range(COLUMNS)]
+    with uproot.recreate(path) as file:
+        tree = file.mktree("Events", dict.fromkeys(names, "float32"))
+        for _ in range(CLUSTERS):
+            columns = {name: random.normal(size=ENTRIES).astype("float32") for name in names}
+            for values in columns.values():
+                values[: random.integers(ENTRIES // 2)] = 0
+            tree.extend(columns)
 
 
 def record_of(path: Path) -> Range:
@@ -66,13 +76,22 @@ def record_of(path: Path) -> Range:
 
 @pytest.fixture(scope="module")
 def tree(ground: Ground, directory: Path) -> Tree:
-    printed = forebay.run(ground, "root-layout", str(directory / PATH[1:]), "--items", "--json")
+    return read_tree(ground, directory, PATH)
+
+
+@pytest.fixture(scope="module")
+def next_tree(ground: Ground, directory: Path) -> Tree:
+    return read_tree(ground, directory, NEXT)
+
+
+def read_tree(ground: Ground, directory: Path, path: str) -> Tree:
+    printed = forebay.run(ground, "root-layout", str(directory / path[1:]), "--items", "--json")
     (layout,) = json.loads(printed.stdout)["trees"]
     baskets: dict[str, list[Range]] = defaultdict(list)
     for offset, length, _, column in layout["items"]:
         baskets[layout["columns"][column]["name"]].append((offset, length))
-    content = (directory / PATH[1:]).read_bytes()
-    return Tree(content, baskets, record_of(directory / PATH[1:]))
+    content = (directory / path[1:]).read_bytes()
+    return Tree(content, baskets, record_of(directory / path[1:]))
 
 
 @pytest.fixture
@@ -101,6 +120,16 @@ class Job:
         """Reads and checks a range."""
         got = self.client.read(self.handle, offset, length).ok()
         assert_same(got, self.content[offset : offset + length], f"at {offset}")
+
+    def read_all(self, tree: Tree, names: tuple[str, ...] = USED) -> None:
+        """Reads the baskets of some columns, cluster by cluster."""
+        for cluster in range(CLUSTERS):
+            for name in names:
+                self.read(*tree.baskets[name][cluster])
+
+    def close(self) -> None:
+        """Closes the file."""
+        self.client.close_file(self.handle).ok()
 
 
 def blocks_of(ranges: list[Range]) -> set[int]:
@@ -169,4 +198,136 @@ def test_files_without_a_known_structure_are_read_as_before(
                 job.read(*tree.baskets[name][cluster])
         metrics = cache.settled_metrics()
         assert metrics.total("forebay_structure_files_total") == (1 if outcome else 0)
+        assert metrics.total("forebay_client_errors_total") == 0
+
+
+def baskets_of(tree: Tree, names: tuple[str, ...] = USED) -> set[int]:
+    return blocks_of([basket for name in names for basket in tree.baskets[name]])
+
+
+def settings(relay: Relay, **read_ahead: object) -> dict[str, object]:
+    return {"read_ahead": read_ahead, "export": [{"origins": [relay.url]}]}
+
+
+def read_first(site: Site, tree: Tree, *, remembers: bool = True) -> None:
+    """A job reads the first file of the dataset."""
+    with site.server.client() as client:
+        job = Job(client, tree)
+        until(lambda: parsed(site.server, "parsed"), "the file is parsed")
+        job.read_all(tree)
+        job.close()
+    site.server.settled_metrics()
+    if remembers:
+        until(lambda: learned(site), "the first file is learned from")
+
+
+def history(site: Site, event: str) -> float:
+    """Bytes that were fetched because of other files."""
+    return site.server.settled_metrics().total("forebay_read_ahead_bytes_total", event=event, source="history")
+
+
+def learned(site: Site) -> dict[tuple[str | None, str | None], dict[str, object]]:
+    """The sets of the tree, by user and program."""
+    sets = [one for one in site.get("/learned-columns")["sets"] if one["tree"] == "Events"]
+    keys = ("dataset", "columns", "uses", "hits")
+    return {(one["user"], one["program"]): {key: one[key] for key in keys} for one in sets}
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+def test_the_columns_of_one_file_are_fetched_at_the_open_of_the_next(
+    ground: Ground, relay: Relay, tree: Tree, next_tree: Tree, *, restarts: bool
+) -> None:
+    store = ground.directory("store")
+    site = Site(ground, settings(relay), store=store)
+    read_first(site, tree)
+    if restarts:
+        site.server.stop()
+        site = Site(ground, settings(relay), store=store)
+    with site, site.server.client() as client:
+        before = len(relay.reads)
+        job = Job(client, next_tree, NEXT)
+
+        def fetched() -> set[int]:
+            return blocks_of([(read.offset, read.length) for read in relay.reads[before:]])
+
+        until(lambda: baskets_of(next_tree) <= fetched(), "the baskets are fetched before one is read")
+        site.server.settled_metrics()
+        size = len(next_tree.content)
+        # Of a dataset that is known the tail is a quarter longer than the record.
+        ends = blocks_of([(0, BLOCK), (next_tree.record[0] - BLOCK, size - next_tree.record[0] + BLOCK)])
+        assert fetched() <= baskets_of(next_tree) | ends
+        requests = len(relay.reads)
+        job.read_all(next_tree)
+        job.close()
+        assert len(relay.reads) == requests
+        assert history(site, "fetched") > 0
+        assert history(site, "wasted") == 0
+        expected = {"dataset": "/set", "columns": len(USED), "uses": 1, "hits": 1}
+        until(lambda: learned(site) == dict.fromkeys(JOBS, expected), "the second file is learned from")
+        assert site.server.metrics().total("forebay_structure_columns_total", event="confirmed") == len(USED)
+
+
+@pytest.mark.parametrize(
+    ("read_ahead", "forgets"),
+    [({"structure": "learn"}, False), ({"structure_history_max": "0"}, False), ({}, True)],
+)
+def test_columns_are_not_fetched_at_the_open_where_they_are_not_remembered(
+    ground: Ground, relay: Relay, tree: Tree, next_tree: Tree, read_ahead: dict[str, object], *, forgets: bool
+) -> None:
+    with Site(ground, settings(relay, **read_ahead)) as site:
+        read_first(site, tree, remembers=read_ahead.get("structure") != "learn")
+        if forgets:
+            assert site.call("DELETE", "/api/v1/learned-columns?dataset=/other").json == {"sets": 0}
+            assert site.call("DELETE", "/api/v1/learned-columns?dataset=/set&user=tester").json == {"sets": 1}
+            assert site.call("DELETE", "/api/v1/learned-columns?dataset=/set").json == {"sets": 2}
+        with site.server.client() as client:
+            job = Job(client, next_tree, NEXT)
+            until(lambda: site.server.metrics().total("forebay_structure_files_total") == 2, "the file is parsed")
+            job.read_all(next_tree)
+            job.close()
+            assert history(site, "fetched") == 0
+
+
+def test_a_damaged_set_is_no_advice(ground: Ground, relay: Relay, tree: Tree, next_tree: Tree) -> None:
+    store = ground.directory("store")
+    with Site(ground, settings(relay), store=store) as site:
+        read_first(site, tree)
+    damage_sets(store)
+    with Site(ground, settings(relay), store=store) as site, site.server.client() as client:
+        assert not learned(site)
+        job = Job(client, next_tree, NEXT)
+        until(lambda: parsed(site.server, "parsed"), "the file is parsed")
+        job.read_all(next_tree)
+        job.close()
+        assert history(site, "fetched") == 0
+        until(lambda: len(learned(site)) == len(JOBS), "the sets are learned again")
+
+
+def damage_sets(store: Path) -> None:
+    """Flips a bit in each stored set, and in nothing else of the index."""
+    hash_of_name = 0xCBF29CE484222325
+    for byte in USED[0].encode():
+        hash_of_name = (hash_of_name ^ byte) * 0x100000001B3 % 2**64
+    stored = hash_of_name.to_bytes(8, "little")
+    holders = [path for path in store.rglob("*") if path.is_file() and stored in path.read_bytes()]
+    assert holders, "a set is stored"
+    for path in holders:
+        path.write_bytes(path.read_bytes().replace(stored, bytes([stored[0] ^ 1]) + stored[1:]))
+
+
+def test_wrong_columns_cost_a_bounded_number_of_bytes_and_less_the_next_time(
+    ground: Ground, relay: Relay, tree: Tree, next_tree: Tree
+) -> None:
+    with Site(ground, settings(relay, structure_history_max="256KiB")) as site:
+        read_first(site, tree)
+        with site.server.client() as client:
+            job = Job(client, next_tree, NEXT)
+            until(lambda: history(site, "fetched") > 0, "columns are fetched")
+            job.read_all(next_tree, ("x05", "x21"))
+            job.close()
+        # In whole blocks.
+        assert 0 < history(site, "wasted") <= (256 << 10) * 3
+        until(lambda: [(one["uses"], one["hits"]) for one in learned(site).values()] == [(1, 0)] * 2, "that is noted")
+        metrics = site.server.metrics()
+        assert metrics.total("forebay_structure_columns_total", event="refuted") == len(USED)
         assert metrics.total("forebay_client_errors_total") == 0

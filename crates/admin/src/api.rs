@@ -128,6 +128,12 @@ impl Admin {
                 answer::json(status, &server.engine().map(Engine::scrub_state).unwrap_or_default())
             }
             OperationId::Scrub => answer::json(status, &resources::maintenance::start_scrub(server)?),
+            OperationId::ListLearnedColumns => {
+                answer::json(status, &resources::learned_columns::list(server, call).await?)
+            }
+            OperationId::ForgetLearnedColumns => {
+                answer::json(status, &resources::learned_columns::forget(server, call).await?)
+            }
             OperationId::ListJobs => answer::json(status, &JobList { jobs: server.jobs.list() }),
             OperationId::GetJob => answer::json(status, &server.jobs.find(&call.variable)?.snapshot()),
             OperationId::CancelJob => {

@@ -2,8 +2,8 @@
 
 use crate::{
     model::{
-        Drain, EvictedFile, FileDetail, FileList, Job, JobList, Pin, PinRequest, PrefetchRequest, PurgeRequest, Scrub,
-        Status as ServerStatus,
+        ColumnSetList, Drain, EvictedFile, FileDetail, FileList, ForgottenSets, Job, JobList, Pin, PinRequest,
+        PrefetchRequest, PurgeRequest, Scrub, Status as ServerStatus,
     },
     problem::ProblemKind::{
         self, Draining, MediaType, NoSuchJob, NotCached, NotSetUp, Open, Pinned, TooLong, TooManyJobs,
@@ -122,6 +122,29 @@ const FORCE: Parameter = Parameter {
     ..PATTERN
 };
 
+const SETS_AFTER: Parameter = Parameter {
+    name: "after",
+    description: "Only sets after this one: `next` of the previous page.",
+    example: "/store/mc/NANOAODSIM",
+    ..PATTERN
+};
+
+const SETS_LIMIT: Parameter = Parameter { description: "Most sets of the page.", ..LIMIT };
+
+const DATASET: Parameter = Parameter {
+    name: "dataset",
+    description: "Only sets of datasets in this directory.",
+    example: "/store/mc",
+    ..PATTERN
+};
+
+const USER: Parameter = Parameter {
+    name: "user",
+    description: "Only sets of this user. The sets of all users keep the columns of this one too.",
+    example: "alice",
+    ..PATTERN
+};
+
 /// Declares operations. The first line of the documentation is the summary; body and result are types with a schema.
 macro_rules! operations {
     ($(
@@ -195,6 +218,15 @@ operations! {
     /// Starts a job that fetches the missing parts of each file. Complete files cost nothing, so an interrupted list can simply be
     /// sent again.
     Prefetch: POST "/api/v1/prefetch" () { PrefetchRequest } => 202 Job, or NotSetUp Draining TooManyJobs;
+
+    /// List the columns of ROOT files that jobs read, as they were learned
+    /// The sets of columns, by dataset, tree, user and program. They show who reads what: they are in no metric and
+    /// in no log.
+    ListLearnedColumns: GET "/api/v1/learned-columns" (SETS_AFTER, SETS_LIMIT) => 200 ColumnSetList;
+
+    /// Forget the columns of ROOT files that jobs read, of some datasets or users
+    /// The next files of these datasets are read without advice from other files.
+    ForgetLearnedColumns: DELETE "/api/v1/learned-columns" (DATASET, USER) => 200 ForgottenSets;
 
     /// List of jobs
     /// Newest first. Ended jobs are listed until there are too many of them or the server stops.

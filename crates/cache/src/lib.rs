@@ -63,8 +63,9 @@ pub use purge::{
 };
 pub use rate_limiter::RateLimiter;
 pub use read_ahead::{
-    FillPolicy, FillPolicyError, LinkEstimate, READ_AHEAD_WINDOW_MAX, ReadAheadBounds, ReadAheadLedger,
-    ReadAheadSettings, Recogniser, StructureUse, StructureUseError, Worth, ZONES_MAX,
+    AheadBytes, AheadSource, FillPolicy, FillPolicyError, LinkEstimate, READ_AHEAD_WINDOW_MAX, ReadAheadBounds,
+    ReadAheadLedger, ReadAheadSettings, Recogniser, STRUCTURE_HISTORY_MAX, StructureUse, StructureUseError, Worth,
+    ZONES_MAX,
 };
 pub use replacement::Policy;
 pub use validity::{CheckOutcome, Likeness, Remembered, ValidityCheck, ValidityPolicy, Verdict};

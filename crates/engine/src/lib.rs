@@ -16,7 +16,8 @@ mod upkeep;
 
 pub use accounting::purge_ledger::{DiskUse, Evicted, PurgeReport, QuotaUse, Usage};
 pub use api::{
-    engine::Engine, entry_queries::ENTRIES_PER_PAGE_MAX, handle::Handle, listing::Listing, opening::Opening, read::Read,
+    engine::Engine, entry_queries::ENTRIES_PER_PAGE_MAX, handle::Handle, learned_columns::LearnedColumns,
+    listing::Listing, opening::Opening, read::Read,
 };
 pub use base::{
     digest::{ChecksumAlgorithm, ChecksumAlgorithmError},
@@ -32,6 +33,7 @@ pub use catalog::{
 };
 pub use forebay_origin::{Checksum, ListDetail};
 pub use forebay_store::{Space, VolumeInfo};
+pub use forebay_structure::{ColumnSet, SetKey};
 pub use forebay_telemetry::Client;
 pub use namespace::{
     decisions::{DecisionOptions, Miss, Service},

@@ -256,7 +256,7 @@ impl Index {
     }
 
     /// The store below panics on some damages instead of reporting them.
-    fn guarded<T>(&self, work: impl FnOnce() -> Result<T, IndexError>) -> Result<T, IndexError> {
+    pub(crate) fn guarded<T>(&self, work: impl FnOnce() -> Result<T, IndexError>) -> Result<T, IndexError> {
         catch_unwind(AssertUnwindSafe(work)).unwrap_or(Err(IndexError::Damaged { what: "its structure" }))
     }
 }

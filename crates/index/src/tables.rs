@@ -15,6 +15,9 @@ pub(crate) const KEYS: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("k
 /// Chunks of block checksums by number of the entry and of the chunk.
 pub(crate) const SUMS: TableDefinition<'_, (u64, u32), &[u8]> = TableDefinition::new("sums");
 
+/// Learned sets of columns by the text of their key: the last use in seconds of the Unix epoch, and the set. Absent before the first.
+pub(crate) const COLUMN_SETS: TableDefinition<'_, &str, (i64, &[u8])> = TableDefinition::new("column sets");
+
 pub(crate) const META_FORMAT: &str = "format";
 
 pub(crate) const META_NEXT_ID: &str = "next_id";

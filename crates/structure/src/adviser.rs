@@ -1,7 +1,7 @@
 //! Which columns of a file are read, and where their next baskets or pages lie.
 
 use crate::{
-    Item, Layout, Tree,
+    Evidence, Item, Layout, Tree,
     item_order::ItemOrder,
     reader::{Place, Reader, key_of},
 };
@@ -9,8 +9,9 @@ use forebay_types::ByteRange;
 
 /// Knows the tables of a file and the columns that its readers use. All readers of the file share it.
 ///
-/// Order of calls: [`Self::handle_read`] for the reads of a [`Reader`]; then [`Self::wanted`] names what the reader comes to next,
-/// and [`Reader::accept`] notes that it is being fetched.
+/// Order of calls: [`Self::expect`] for columns that were read of other files; for each [`Reader`] [`Self::begin`], and
+/// [`Self::handle_read`] for its reads; then [`Self::wanted`] names what the reader comes to next, and [`Reader::accept`] notes
+/// that it is being fetched. At the end [`Self::observed`].
 #[derive(Debug)]
 pub struct Adviser {
     pub(crate) trees: Vec<Table>,
@@ -22,6 +23,8 @@ pub(crate) struct Table {
     pub(crate) tree: Tree,
     pub(crate) order: ItemOrder,
     pub(crate) uses: Vec<Use>,
+    /// Whether columns of it are expected to be read.
+    has_history: bool,
 }
 
 /// The use of a column.
@@ -29,8 +32,12 @@ pub(crate) struct Table {
 pub(crate) enum Use {
     #[default]
     None,
+    /// It was fetched, and not read.
+    Dropped,
     /// In the first request of a reader only: ROOT begins with all columns that are not turned off.
     First,
+    /// Expected, because jobs read it in other files of the dataset.
+    History,
     /// In a later request.
     Sure,
 }
@@ -44,6 +51,17 @@ pub struct Advice {
     pub(crate) next: Vec<(u16, u32)>,
     /// Bytes of items of columns that are not sure.
     pub(crate) unsure_bytes: u64,
+    pub source: AdviceSource,
+}
+
+/// The reason of an advice.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum AdviceSource {
+    /// Reads of this file.
+    #[default]
+    Reads,
+    /// Reads of other files of the dataset.
+    History,
 }
 
 /// Bounds of an advice, in bytes.
@@ -53,6 +71,8 @@ pub struct AdviceBounds {
     pub window: u64,
     /// Length of one advice, unless a single item is longer.
     pub len_max: u64,
+    /// Bytes for one reader of columns that are expected only because of other files.
+    pub history_max: u64,
 }
 
 /// Items with gaps up to this between them are fetched together.
@@ -61,10 +81,10 @@ const GAP_MAX: u64 = 4 << 10;
 /// Bytes of columns that are not sure that are fetched for one reader.
 pub(crate) const UNSURE_BYTES_MAX: u64 = 16 << 20;
 
-/// Items that are looked at for an advice: bounds its time.
-const LOOKED_AT_MAX: usize = 16 << 10;
+/// Items that are looked at for an advice or an observation: bounds its time.
+pub(crate) const LOOKED_AT_MAX: usize = 16 << 10;
 
-/// Clusters that a reader passes without a read of a column after which it is not sure any more.
+/// Clusters that a reader passes without a read of a column after which it is not fetched any more.
 const PASSED_CLUSTERS: u32 = 2;
 
 impl Adviser {
@@ -80,13 +100,41 @@ impl Adviser {
         self.trees.iter().map(Table::len_bytes).sum()
     }
 
-    /// Notes a request of `reader` for `ranges`; whether they are data of a tree. `is_unread` returns whether bytes were fetched ahead
-    /// and no reader has come to them.
+    /// The trees that have items, in the order of their numbers.
+    pub fn trees(&self) -> impl Iterator<Item = &Tree> {
+        self.trees.iter().map(|table| &table.tree)
+    }
+
+    /// Notes that jobs read these columns of tree number `tree` in other files.
+    pub fn expect(&mut self, tree: usize, columns: &[usize]) {
+        let Some(table) = self.trees.get_mut(tree) else { return };
+        for column in columns {
+            if let Some(it) = table.uses.get_mut(*column)
+                && matches!(it, Use::None | Use::First)
+            {
+                *it = Use::History;
+                table.has_history = true;
+            }
+        }
+    }
+
+    /// Places a reader that has not read data yet at the beginning of the largest tree of which columns are expected to be read.
+    /// Whether there is one.
+    pub fn begin(&self, reader: &mut Reader) -> bool {
+        if reader.tree.is_none() {
+            let expected = self.trees.iter().enumerate().filter(|(_, table)| table.has_history);
+            reader.tree = expected.max_by_key(|(_, table)| table.tree.items.len()).map(|(index, _)| index);
+        }
+        reader.expect_from_start()
+    }
+
+    /// Notes a request of `reader` for `ranges`; whether they are data of a tree. `evidence` returns what is known of the reads of
+    /// a range.
     pub fn handle_read(
         &mut self,
         reader: &mut Reader,
         ranges: &[ByteRange],
-        is_unread: &dyn Fn(ByteRange) -> bool,
+        evidence: &dyn Fn(ByteRange) -> Evidence,
     ) -> bool {
         let touched = |table: &Table| ranges.iter().flat_map(|range| table.touched(*range)).collect::<Vec<_>>();
         let found = self.trees.iter_mut().enumerate().map(|(index, table)| (index, touched(table), table));
@@ -96,10 +144,10 @@ impl Adviser {
         // The first request for baskets shows little: it may be for all columns.
         let shown = if reader.enter(index) { Use::Sure } else { Use::First };
         items.iter().for_each(|item| table.promote(item.column(), shown));
-        if reader.handle_items(table, &items)
+        if reader.handle_items(table, &items, evidence)
             && let Some((_, place)) = reader.place()
         {
-            table.drop_unread(place, is_unread);
+            table.drop_unread(place, evidence);
         }
         true
     }
@@ -109,15 +157,22 @@ impl Adviser {
         let Some((table, place)) = self.place_of(reader) else { return Advice::default() };
         let sure = table.next_items(place, Use::Sure, bounds);
         if !sure.is_empty() {
-            return Advice { ranges: ranges_of(&sure), next: next_of(&sure), unsure_bytes: 0 };
+            let (ranges, next) = (ranges_of(&sure), next_of(&sure));
+            return Advice { ranges, next, unsure_bytes: 0, source: AdviceSource::Reads };
         }
-        let len_max = bounds.len_max.min(UNSURE_BYTES_MAX.saturating_sub(reader.unsure_bytes));
+        // The first request shows less than other files.
+        let (unsure, unsure_max, source) = if table.has_history {
+            (Use::History, bounds.history_max, AdviceSource::History)
+        } else {
+            (Use::First, UNSURE_BYTES_MAX, AdviceSource::Reads)
+        };
+        let len_max = bounds.len_max.min(unsure_max.saturating_sub(reader.unsure_bytes));
         if len_max == 0 {
             return Advice::default();
         }
-        let first = table.next_items(place, Use::First, AdviceBounds { len_max, ..bounds });
-        let unsure_bytes = first.iter().map(|(_, item)| item.len_bytes()).sum();
-        Advice { ranges: ranges_of(&first), next: next_of(&first), unsure_bytes }
+        let items = table.next_items(place, unsure, AdviceBounds { len_max, ..bounds });
+        let unsure_bytes = items.iter().map(|(_, item)| item.len_bytes()).sum();
+        Advice { ranges: ranges_of(&items), next: next_of(&items), unsure_bytes, source }
     }
 
     /// Where a read, even one that needs nothing fetched, shows that more may be wanted: the data of the clusters after the current
@@ -126,10 +181,12 @@ impl Adviser {
         let (table, place) = self.place_of(reader)?;
         let mut zone: Option<ByteRange> = None;
         let mut has_more = false;
-        for column in table.columns_with(Use::Sure).chain(table.columns_with(Use::First)) {
+        for column in table.columns_in_use() {
             let accepted = place.progress(column).accepted;
             has_more |= accepted < table.order.count(column);
-            let first = table.order.first_in(&table.tree, column, place.cluster.saturating_add(1));
+            // Expected columns of a reader that has read nothing: its first read.
+            let next_cluster = if place.requests > 0 { place.cluster.saturating_add(1) } else { 0 };
+            let first = table.order.first_in(&table.tree, column, next_cluster);
             let Some(start) = table.order.item(&table.tree, column, first) else { continue };
             let last = table.order.item(&table.tree, column, accepted.max(first + 1) - 1).unwrap_or(start);
             let hull = ByteRange::between(start.offset(), last.end().max(start.end()));
@@ -151,7 +208,7 @@ impl Adviser {
             let in_blocks = |item: Item| (item.end().div_ceil(block_len) - item.offset() / block_len) * block_len;
             items.map(in_blocks).sum::<u64>()
         };
-        table.columns_with(Use::Sure).chain(table.columns_with(Use::First)).map(ahead).sum()
+        table.columns_in_use().map(ahead).sum()
     }
 
     fn place_of<'a>(&'a self, reader: &'a Reader) -> Option<(&'a Table, &'a Place)> {
@@ -163,7 +220,7 @@ impl Adviser {
 impl Table {
     fn new(tree: Tree) -> Self {
         let uses = vec![Use::None; tree.columns.len()];
-        Self { order: ItemOrder::new(&tree), uses, tree }
+        Self { order: ItemOrder::new(&tree), uses, tree, has_history: false }
     }
 
     fn len_bytes(&self) -> usize {
@@ -185,30 +242,37 @@ impl Table {
 
     fn promote(&mut self, column: usize, to: Use) {
         if let Some(it) = self.uses.get_mut(column)
-            && *it != Use::Sure
+            && !matches!((*it, to), (Use::Sure, _) | (Use::History, Use::First))
         {
             *it = to;
         }
+    }
+
+    /// Those that are fetched ahead.
+    fn columns_in_use(&self) -> impl Iterator<Item = usize> {
+        let is_used = |it: Use| matches!(it, Use::Sure | Use::History) || (it == Use::First && !self.has_history);
+        self.uses.iter().enumerate().filter(move |(_, it)| is_used(**it)).map(|(column, _)| column)
     }
 
     fn columns_with(&self, wanted: Use) -> impl Iterator<Item = usize> {
         self.uses.iter().enumerate().filter(move |(_, it)| **it == wanted).map(|(column, _)| column)
     }
 
-    /// Columns that were fetched for the clusters before the current one and not read are not sure any more.
-    fn drop_unread(&mut self, place: &Place, is_unread: &dyn Fn(ByteRange) -> bool) {
+    /// Columns that were fetched for the clusters before the current one and not read are not fetched any more.
+    fn drop_unread(&mut self, place: &Place, evidence: &dyn Fn(ByteRange) -> Evidence) {
         let Some(from) = place.cluster.checked_sub(PASSED_CLUSTERS) else { return };
         let is_unused = |column: usize| {
             let first = self.order.first_in(&self.tree, column, from);
             let end = self.order.first_in(&self.tree, column, place.cluster).min(place.progress(column).accepted);
             let passed = (first..end).filter_map(|number| self.order.item(&self.tree, column, number));
-            let mut unread = passed.map(|item| is_unread(ByteRange::between(item.offset(), item.end()))).peekable();
+            let mut unread = passed.map(|item| evidence(item.range()) == Evidence::Unread).peekable();
             unread.peek().is_some() && unread.all(|unread| unread)
         };
-        let unused: Vec<usize> = self.columns_with(Use::Sure).filter(|column| is_unused(*column)).collect();
+        let fetched = self.columns_with(Use::Sure).chain(self.columns_with(Use::History));
+        let unused: Vec<usize> = fetched.filter(|column| is_unused(*column)).collect();
         for column in unused {
             if let Some(it) = self.uses.get_mut(column) {
-                *it = Use::None;
+                *it = Use::Dropped;
             }
         }
     }

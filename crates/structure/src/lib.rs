@@ -4,28 +4,35 @@
 //! [`Layout`]. It performs no I/O. Contents are judged as a stranger's: whatever a file states is checked against the limits
 //! of [`limits`] before memory is reserved, and an unknown or damaged file ends with an [`Outcome`], never with a panic.
 //!
-//! An [`Adviser`] maps the reads of a [`Reader`] to columns, and names the baskets or pages that it comes to next.
+//! An [`Adviser`] maps the reads of a [`Reader`] to columns, and names the baskets or pages that it comes to next. The columns
+//! that it saw in use are remembered in a [`ColumnSet`] for the other files of the dataset.
 //!
 //! Served bytes never depend on a table. A wrong one can cost requests for ranges inside of the file, and nothing else, which
 //! is why checksums inside of the file are not verified.
 
 mod adviser;
+mod column_set;
 mod cursor;
 mod inflate;
 mod item_order;
 mod keys;
 pub mod limits;
 mod objects;
+mod observation;
 mod parser;
 mod reader;
 mod refusal;
 mod rntuple;
+mod set_key;
 mod table;
 mod tree;
 
-pub use adviser::{Advice, AdviceBounds, Adviser};
+pub use adviser::{Advice, AdviceBounds, AdviceSource, Adviser};
+pub use column_set::{ColumnSet, Observed, SET_AGE_MAX_SECONDS, SET_COLUMNS_MAX, SET_LEN_MAX, SetChange};
 pub use inflate::inflate;
+pub use observation::Evidence;
 pub use parser::{Layout, Parser, RefusedTree};
 pub use reader::Reader;
 pub use refusal::{Outcome, Refusal};
+pub use set_key::{KEY_LEN_MAX, SetKey, dataset_of};
 pub use table::{Item, Tree, TreeKind, test_tree};

@@ -1,6 +1,7 @@
 //! The place of one reader in the trees of a file.
 
-use crate::{Advice, Item, adviser::Table};
+use crate::{Advice, Evidence, Item, adviser::Table};
+use forebay_types::ByteRange;
 use std::collections::BTreeMap;
 
 /// The place of one reader in the trees of a file.
@@ -8,7 +9,7 @@ use std::collections::BTreeMap;
 pub struct Reader {
     /// The tree of its last request.
     pub(crate) tree: Option<usize>,
-    places: BTreeMap<usize, Place>,
+    pub(crate) places: BTreeMap<usize, Place>,
     /// Bytes accepted of columns that were not sure.
     pub(crate) unsure_bytes: u64,
 }
@@ -18,6 +19,10 @@ pub struct Reader {
 pub(crate) struct Place {
     /// The cluster of its last request.
     pub(crate) cluster: u32,
+    pub(crate) requests: u32,
+    /// The first and the last cluster of all its requests.
+    pub(crate) first: u32,
+    pub(crate) last: u32,
     columns: BTreeMap<u16, Progress>,
 }
 
@@ -28,6 +33,8 @@ pub(crate) struct Progress {
     pub(crate) read: u32,
     /// Behind the last one that is being fetched or was read.
     pub(crate) accepted: u32,
+    /// Items that were requested, and not fetched before.
+    pub(crate) demanded: u32,
 }
 
 impl Reader {
@@ -41,10 +48,22 @@ impl Reader {
         }
     }
 
-    /// Goes to a tree; whether it was there before.
+    /// Whether it has read data of a tree.
+    pub fn has_read(&self) -> bool {
+        self.places.values().any(|place| place.requests > 0)
+    }
+
+    /// It has a place in its tree before its first request; whether it has one.
+    pub(crate) fn expect_from_start(&mut self) -> bool {
+        let Some(tree) = self.tree else { return false };
+        self.places.entry(tree).or_default();
+        true
+    }
+
+    /// Goes to a tree; whether it has read there before.
     pub(crate) fn enter(&mut self, tree: usize) -> bool {
         self.tree = Some(tree);
-        self.places.contains_key(&tree)
+        self.places.get(&tree).is_some_and(|place| place.requests > 0)
     }
 
     /// The tree of the last request, and the place in it.
@@ -54,15 +73,27 @@ impl Reader {
     }
 
     /// Goes to the items of one request in the tree; whether it has gone to a later cluster.
-    pub(crate) fn handle_items(&mut self, table: &Table, items: &[Item]) -> bool {
+    pub(crate) fn handle_items(
+        &mut self,
+        table: &Table,
+        items: &[Item],
+        evidence: &dyn Fn(ByteRange) -> Evidence,
+    ) -> bool {
         let Some(tree) = self.tree else { return false };
         let place = self.places.entry(tree).or_default();
         let before = place.cluster;
         // Backwards too: readers of one column after the other begin again with each.
         place.cluster = items.iter().map(|item| item.cluster()).max().unwrap_or(before);
+        let start = items.iter().map(|item| item.cluster()).min().unwrap_or(before);
+        place.first = if place.requests == 0 { start } else { place.first.min(start) };
+        place.last = place.last.max(place.cluster);
+        place.requests = place.requests.saturating_add(1);
         for item in items {
             let next = table.order.number_of(&table.tree, *item) + 1;
             let progress = place.columns.entry(key_of(item.column())).or_default();
+            if next > progress.read && evidence(item.range()) != Evidence::Read {
+                progress.demanded += 1;
+            }
             progress.read = next;
             progress.accepted = progress.accepted.max(next);
         }

@@ -4,6 +4,7 @@ use crate::{
     Refusal,
     limits::{COLUMNS_MAX, TABLES_LEN_MAX},
 };
+use forebay_types::ByteRange;
 use std::fmt;
 
 /// The format of a tree.
@@ -47,6 +48,10 @@ impl Item {
     /// Behind its last byte.
     pub const fn end(self) -> u64 {
         self.offset() + self.len_bytes()
+    }
+
+    pub const fn range(self) -> ByteRange {
+        ByteRange::between(self.offset(), self.end())
     }
 
     /// The column, as an index into [`Tree::columns`].

@@ -1,7 +1,7 @@
 //! The metrics as OpenMetrics text.
 
 use crate::{
-    label::{IndexPhase, Label, RequestKind},
+    label::{IndexPhase, Label, ReadAheadEvent, ReadAheadSource, RequestKind},
     metrics::{Metrics, Others},
 };
 use forebay_types::Outcome;
@@ -43,6 +43,7 @@ impl Collector for Metrics {
         page.build()?;
         self.0.encode_declared(&mut page)?;
         page.histograms(&self.0.others)?;
+        page.read_ahead(&self.0.others)?;
         page.origins(&self.0.others)?;
         page.index_state(&self.0.others)?;
         page.process(&self.0.others)?;
@@ -116,6 +117,23 @@ impl<'l> Page<'_, '_> {
             "Time spent on parsing the structure of a ROOT file",
         );
         self.family(family, MetricType::Histogram, [([], &others.structure_parse_seconds)])
+    }
+
+    fn read_ahead(&mut self, others: &Others) -> fmt::Result {
+        let series = ReadAheadEvent::ALL.iter().flat_map(|event| {
+            let of_event = others.read_ahead.of(*event);
+            ReadAheadSource::ALL.iter().map(move |source| {
+                let labels = [("event", event.as_str()), ("source", source.as_str())];
+                (labels, of_event.of(*source).load(Relaxed))
+            })
+        });
+        let help = "Bytes fetched by read-ahead, by event and by what they were expected from";
+        self.counters(Family::new("forebay_read_ahead", [Unit::Bytes], help), series)?;
+        if let Some(bytes) = others.structure_tables.read() {
+            let help = "Memory of the tables of ROOT files that are open";
+            self.gauges(Family::new("forebay_structure_table", [Unit::Bytes], help), [([], bytes)])?;
+        }
+        Ok(())
     }
 
     fn origins(&mut self, others: &Others) -> fmt::Result {

@@ -132,6 +132,26 @@ labels! {
         Failed = "failed",
     }
 
+    /// Why bytes were fetched ahead of a reader.
+    ReadAheadSource {
+        /// A pattern of offsets.
+        Runs = "runs",
+        /// The structure of the file, and the columns that were read of it.
+        Structure = "structure",
+        /// The structure of the file, and the columns that were read of other files.
+        History = "history",
+    }
+
+    /// A change of the learned columns of a dataset.
+    ColumnEvent {
+        /// Expected, and read.
+        Confirmed = "confirmed",
+        /// Expected, and not read.
+        Refuted = "refuted",
+        /// Read, and not expected.
+        Learned = "learned",
+    }
+
     /// Why nothing, or less, was fetched ahead of a reader.
     NotReadAhead {
         /// Most bytes fetched ahead were not read.

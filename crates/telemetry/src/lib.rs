@@ -24,8 +24,9 @@ pub use file_events::{
     ReadAnswer, ReadEvents, ReadKind, RefusedEvent,
 };
 pub use label::{
-    BlockCheck, CheckResult, ChecksumComparison, ConnectionLimit, Decided, DiskOperation, DropReason, IndexPhase,
-    NotKept, NotReadAhead, ReadAheadEvent, RequestKind, SentTo, StructureOutcome, TlsResult,
+    BlockCheck, CheckResult, ChecksumComparison, ColumnEvent, ConnectionLimit, Decided, DiskOperation, DropReason,
+    IndexPhase, NotKept, NotReadAhead, ReadAheadEvent, ReadAheadSource, RequestKind, SentTo, StructureOutcome,
+    TlsResult,
 };
 pub use logging::{LogControl, LogError, LogFormat, check_log_filter, init_logging};
 pub use metrics::{CacheLevel, ConnectionGuard, DiskGauges, Metrics};

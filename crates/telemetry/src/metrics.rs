@@ -6,8 +6,9 @@ use crate::{
     failing_servers::FailingServer,
     histogram::AtomicHistogram,
     label::{
-        BlockCheck, CheckResult, ChecksumComparison, ConnectionLimit, Decided, DiskOperation, DropReason, IndexPhase,
-        Label, NotKept, NotReadAhead, PerLabel, ReadAheadEvent, RequestKind, SentTo, StructureOutcome, TlsResult,
+        BlockCheck, CheckResult, ChecksumComparison, ColumnEvent, ConnectionLimit, Decided, DiskOperation, DropReason,
+        IndexPhase, Label, NotKept, NotReadAhead, PerLabel, ReadAheadEvent, ReadAheadSource, RequestKind, SentTo,
+        StructureOutcome, TlsResult,
     },
     open_handle::OpenHandle,
     origins::{OriginMetrics, Origins},
@@ -111,12 +112,12 @@ declare_metrics! {
         index_commits = "forebay_index_commits", "Commits to the index" => pub add_index_commit(1);
         index_errors = "forebay_index_errors", "Failures of the index and lost updates" => pub add_index_error(1);
 
-        read_ahead_bytes[event: ReadAheadEvent] = "forebay_read_ahead" (Bytes), "Bytes fetched by read-ahead, by event"
-            => pub add_read_ahead(bytes);
         not_read_ahead[reason: NotReadAhead] = "forebay_not_read_ahead", "Read-aheads suppressed or shortened, by reason"
             => pub add_not_read_ahead(1);
         structure_files[outcome: StructureOutcome] = "forebay_structure_files", "ROOT files whose structure was parsed, by outcome"
             => pub add_structure(1);
+        structure_columns[event: ColumnEvent] = "forebay_structure_columns", "Columns of trees that were compared with the learned ones, by event"
+            => pub add_columns(columns);
         completion_bytes = "forebay_completion" (Bytes), "Bytes fetched to complete files" => pub add_completion(bytes);
 
         purged_files[reason: PurgeReason] = "forebay_purged_files", "Files removed from the cache, by reason";
@@ -147,6 +148,8 @@ pub(crate) struct Others {
     pub(crate) request_seconds: PerLabel<AtomicHistogram, { Outcome::ALL.len() }>,
     pub(crate) purge_seconds: AtomicHistogram,
     pub(crate) structure_parse_seconds: AtomicHistogram,
+    pub(crate) structure_tables: Watched<u64>,
+    pub(crate) read_ahead: PerLabel<BytesBySource, { ReadAheadEvent::ALL.len() }>,
     pub(crate) origins: Origins,
     /// Position in [`IndexPhase::ALL`].
     pub(crate) index_phase: AtomicUsize,
@@ -155,6 +158,8 @@ pub(crate) struct Others {
     pub(crate) budget: Watched<(u64, u64)>,
     pub(crate) disks: Watched<Vec<DiskGauges>>,
 }
+
+type BytesBySource = PerLabel<AtomicU64, { ReadAheadSource::ALL.len() }>;
 
 /// A value that is read at each scrape; absent until its source is set.
 pub(crate) struct Watched<T>(OnceLock<Box<dyn Fn() -> T + Send + Sync>>);
@@ -197,6 +202,21 @@ impl Metrics {
     /// Counts the time in which the structure of a file was parsed, without waits.
     pub fn observe_structure_parse(&self, duration: Duration) {
         self.0.others.structure_parse_seconds.observe(duration, 1);
+    }
+
+    /// Counts bytes that were fetched ahead, and their fate.
+    pub fn add_read_ahead(&self, event: ReadAheadEvent, source: ReadAheadSource, bytes: u64) {
+        self.0.others.read_ahead.of(event).of(source).fetch_add(bytes, Relaxed);
+    }
+
+    /// Bytes fetched ahead, by event.
+    pub fn read_ahead_bytes(&self, event: ReadAheadEvent) -> u64 {
+        ReadAheadSource::ALL.iter().map(|source| self.0.others.read_ahead.of(event).of(*source).load(Relaxed)).sum()
+    }
+
+    /// Has the bytes of the tables of ROOT files read at each scrape.
+    pub fn watch_structure_tables(&self, bytes: impl Fn() -> u64 + Send + Sync + 'static) {
+        self.0.others.structure_tables.watch(bytes);
     }
 
     /// Counts a client connection as open until the guard is dropped.

@@ -1,9 +1,9 @@
 //! The names, units, types, labels and values of every exported metric are pinned: dashboards and alerts depend on them.
 
 use forebay_telemetry::{
-    BlockCheck, CacheLevel, CheckResult, ChecksumComparison, ConnectionGuard, ConnectionLimit, Decided, DiskGauges,
-    DiskOperation, DropReason, Fault, IndexPhase, Metrics, NotKept, NotReadAhead, ReadAheadEvent, RequestKind, SentTo,
-    StructureOutcome, TlsResult,
+    BlockCheck, CacheLevel, CheckResult, ChecksumComparison, ColumnEvent, ConnectionGuard, ConnectionLimit, Decided,
+    DiskGauges, DiskOperation, DropReason, Fault, IndexPhase, Metrics, NotKept, NotReadAhead, ReadAheadEvent,
+    ReadAheadSource, RequestKind, SentTo, StructureOutcome, TlsResult,
 };
 use forebay_types::{Endpoint, Outcome, PurgeReason, Side};
 use std::{
@@ -13,6 +13,13 @@ use std::{
 
 /// The exposition of [`busy`] without help texts, in the order of the alphabet.
 const EXPECTED: &str = include_str!("exposition.txt");
+
+fn see_root_files(metrics: &Metrics) {
+    metrics.add_structure(StructureOutcome::Parsed);
+    metrics.observe_structure_parse(Duration::from_millis(1));
+    metrics.add_columns(ColumnEvent::Learned, 12);
+    metrics.watch_structure_tables(|| 13);
+}
 
 /// A process that has seen one of everything.
 #[expect(clippy::disallowed_methods, reason = "no other clock is in reach, and the value does not count")]
@@ -68,11 +75,10 @@ fn busy() -> (Metrics, ConnectionGuard) {
     metrics.set_index_phase(IndexPhase::Ready);
     metrics.add_index_commit();
     metrics.add_index_error();
-    metrics.add_read_ahead(ReadAheadEvent::Used, 9);
+    metrics.add_read_ahead(ReadAheadEvent::Used, ReadAheadSource::History, 9);
     metrics.add_not_read_ahead(NotReadAhead::Memory);
     metrics.add_completion(11);
-    metrics.add_structure(StructureOutcome::Parsed);
-    metrics.observe_structure_parse(Duration::from_millis(1));
+    see_root_files(&metrics);
     metrics.add_purged(PurgeReason::Space, 8192);
     metrics.add_purge_refused(3);
     metrics.observe_purge(Duration::from_millis(1), false);

@@ -2,6 +2,7 @@
 
 mod file;
 mod job;
+mod learned_columns;
 mod maintenance;
 mod status;
 
@@ -11,6 +12,7 @@ pub use file::{
 };
 pub use forebay_engine::ScrubState as Scrub;
 pub use job::{FileCounts, Job, JobFailure, JobKind, JobList, JobState};
+pub use learned_columns::{COLUMN_SETS_PER_PAGE_MAX, ColumnSetList, ForgottenSets, LearnedSet};
 pub use maintenance::{Drain, PREFETCH_NAME_LEN_MAX, PREFETCH_NAMES_MAX, PrefetchRequest, PurgeRequest};
 pub use status::{
     ByteCounts, FailingOrigin, Filler, Footprint, Index, IndexState, Memory, Purged, Quota, Role, Space, State, Status,

@@ -2,6 +2,7 @@
 
 pub(crate) mod evict;
 pub(crate) mod files;
+pub(crate) mod learned_columns;
 pub(crate) mod maintenance;
 pub(crate) mod prefetch;
 mod scan;

@@ -16,6 +16,8 @@ pub struct ReadAheadSettings {
     pub fill: FillPolicy,
     /// How the structure of ROOT files is used.
     pub structure: StructureUse,
+    /// Bytes that are fetched for one open of a ROOT file only because jobs read such columns of other files.
+    pub structure_history_max: u64,
 }
 
 forebay_types::named_enum! {
@@ -23,8 +25,10 @@ forebay_types::named_enum! {
     #[derive(Default)]
     pub enum StructureUse {
         /// The columns that are read are learned for each file, and their next baskets or pages are fetched.
-        #[default]
         Learn = "learn",
+        /// Also those that were read of other files of the dataset, from the open on.
+        #[default]
+        LearnAndRemember = "learn-and-remember",
         /// Not at all.
         Off = "off",
     }
@@ -32,7 +36,7 @@ forebay_types::named_enum! {
 
 /// The error of a text that is not a use of the structure.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
-#[error("`{0}` is not a use of the structure of ROOT files: write \"learn\" or \"off\"")]
+#[error("`{0}` is not a use of the structure of ROOT files: write \"learn-and-remember\", \"learn\" or \"off\"")]
 pub struct StructureUseError(pub String);
 
 forebay_types::named_enum! {
@@ -57,6 +61,9 @@ pub struct FillPolicyError(pub String);
 /// How far one open file is read ahead by default, in bytes: a little more than ROOT reads at once by default.
 pub const READ_AHEAD_WINDOW_MAX: u64 = 32 << 20;
 
+/// Bytes that are fetched for one open because of other files by default: what some ten columns of a file take.
+pub const STRUCTURE_HISTORY_MAX: u64 = 16 << 20;
+
 impl Default for ReadAheadSettings {
     fn default() -> Self {
         Self {
@@ -65,11 +72,22 @@ impl Default for ReadAheadSettings {
             complete_after_percent: None,
             fill: FillPolicy::default(),
             structure: StructureUse::default(),
+            structure_history_max: STRUCTURE_HISTORY_MAX,
         }
     }
 }
 
 impl ReadAheadSettings {
+    /// Whether the structure of ROOT files is used at all.
+    pub const fn uses_structure(&self) -> bool {
+        self.enabled && !matches!(self.structure, StructureUse::Off)
+    }
+
+    /// Whether columns are remembered for other files.
+    pub const fn remembers_columns(&self) -> bool {
+        self.enabled && matches!(self.structure, StructureUse::LearnAndRemember)
+    }
+
     /// Whether the rest of a file is to be fetched of whose `blocks` blocks `present` are in the cache, while a client has it
     /// open.
     pub const fn is_to_be_completed(&self, present: u64, blocks: u64) -> bool {

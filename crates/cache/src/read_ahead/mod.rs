@@ -12,9 +12,9 @@ mod repeats;
 mod runs;
 
 pub use bounds::{
-    FillPolicy, FillPolicyError, READ_AHEAD_WINDOW_MAX, ReadAheadBounds, ReadAheadSettings, StructureUse,
-    StructureUseError,
+    FillPolicy, FillPolicyError, READ_AHEAD_WINDOW_MAX, ReadAheadBounds, ReadAheadSettings, STRUCTURE_HISTORY_MAX,
+    StructureUse, StructureUseError,
 };
-pub use ledger::{ReadAheadLedger, Worth};
+pub use ledger::{AheadBytes, AheadSource, ReadAheadLedger, Worth};
 pub use link::LinkEstimate;
 pub use recogniser::{Recogniser, ZONES_MAX};

@@ -18,6 +18,7 @@ use std::path::PathBuf;
 const ORIGINS_MAX: usize = 64;
 
 /// Bytes ahead, 64KiB to 16GiB: less than a block has no effect, more is a typing error.
+type HistoryBytes = Size<0, 0x4_0000_0000>;
 type Ahead = Size<0x1_0000, 0x4_0000_0000>;
 type Percent = Number<u8, 1, 100>;
 type Attempts = Number<u32, 1, 1000>;
@@ -149,8 +150,13 @@ section! {
         /// Percentage of the memory that such bytes may use. At least half of the memory remains available to readers.
         memory_percent: Number<u8, 0, 50> => engine.read_ahead.memory_percent = Value::default("25"),
         /// Use of the structure of ROOT files (names that end in `.root`): `learn` parses the tables of trees when a file is
-        /// opened, learns which columns its readers use, and fetches the next baskets or pages of these; `off` does not.
-        structure: StructureUse => engine.read_ahead.settings.structure = Value::default(r#""learn""#),
+        /// opened, learns which columns its readers use, and fetches the next baskets or pages of these; `learn-and-remember`
+        /// also remembers the columns for 30 days, by dataset, user and program, and fetches them from the open of the next file
+        /// on; `off` does neither.
+        structure: StructureUse => engine.read_ahead.settings.structure = Value::default(r#""learn-and-remember""#),
+        /// Maximum number of bytes to fetch for an open of a ROOT file because of columns of other files. If most of these columns
+        /// are not read, the next files of the dataset get half of it, down to a sixteenth.
+        structure_history_max: HistoryBytes => engine.read_ahead.settings.structure_history_max = Value::default(r#""16MiB""#),
         /// Fetch the rest of a file once this percentage of it is cached. Default: never.
         complete_after: Percent => engine.read_ahead.settings.complete_after_percent = Value::none().sample("30"),
         /// Amount of a file to fetch if its export does not set it: `on-demand-blocks` (or `on-demand`) the requested blocks;

@@ -123,7 +123,7 @@ texts! {
         pattern.ok_or_else(|| format!("`{}` is not a pair of opaque data: write \"key=value\", or \"key\" for any value", text.escape_default()))
     };
     FillPolicy => Self, "`on-demand-blocks`, `while-open`, `to-end`", |text| reported(text.parse());
-    StructureUse => Self, "`learn`, `off`", |text| reported(text.parse());
+    StructureUse => Self, "`learn-and-remember`, `learn`, `off`", |text| reported(text.parse());
     ChecksumAlgorithm => Self, "`adler32`, `crc32c`, `md5`", |text| reported(Self::parse(text));
     Sample => Self, "`N/M`", |text| {
         Self::parse(text).ok_or_else(|| format!("`{text}` is not a fraction of all opens: write 1/1, or 1/10 for one in ten"))

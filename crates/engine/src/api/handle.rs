@@ -211,7 +211,7 @@ impl Opened {
     /// The file will be read: its structure may say where.
     pub(crate) fn expect_reads(&self) {
         if let Source::Cached(file) = &self.source {
-            self.tracker.begin(file);
+            self.tracker.begin(file, &self.caller.client);
         }
     }
 
@@ -237,7 +237,10 @@ impl Opened {
 impl Drop for Opened {
     fn drop(&mut self) {
         // First: no prefetch starts for a reader that is gone.
-        self.tracker.close();
+        self.tracker.close(match &self.source {
+            Source::Cached(file) => Some(file),
+            Source::Local { .. } => None,
+        });
         let at = forebay_net::clock::monotonic();
         let duration = at.saturating_duration_since(self.opened);
         let opens = match &self.source {

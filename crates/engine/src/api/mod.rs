@@ -6,6 +6,7 @@ pub(crate) mod direct_open;
 pub(crate) mod engine;
 pub(crate) mod entry_queries;
 pub(crate) mod handle;
+pub(crate) mod learned_columns;
 pub(crate) mod listing;
 pub(crate) mod opening;
 pub(crate) mod read;

@@ -4,6 +4,7 @@
 //! index: one
 //! that fails is counted and opened again later, and made again from the disk when something was missed meanwhile.
 
+pub(crate) mod column_sets;
 pub(crate) mod commit;
 pub(crate) mod entry_info;
 pub(crate) mod notes;
@@ -14,6 +15,7 @@ pub(crate) mod state;
 use crate::{
     Workers,
     catalog::{
+        column_sets::ColumnSets,
         notes::Notes,
         state::{IndexState, Known, Presence, State},
     },
@@ -37,6 +39,7 @@ pub(crate) struct Catalog {
     known: Known,
     /// Held while a commit is under way, so that changes of one entry are committed in their order.
     committing: tokio::sync::Mutex<()>,
+    column_sets: ColumnSets,
 }
 
 impl Catalog {
@@ -58,6 +61,7 @@ impl Catalog {
             observer,
             known: Known::default(),
             committing: tokio::sync::Mutex::default(),
+            column_sets: ColumnSets::default(),
         })
     }
 

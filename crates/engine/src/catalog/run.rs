@@ -113,6 +113,7 @@ impl Catalog {
             }
             ticks.tick().await;
             self.commit().await;
+            self.commit_column_sets(false).await;
             ticks_to_look = ticks_to_look.saturating_sub(1);
             // Taken at every tick: it resets the mark, so it is asked even if a look is due anyway.
             let has_lost = self.notes.lock().take_has_lost();
@@ -126,6 +127,7 @@ impl Catalog {
     /// Commits what is noted and closes the index. Called last.
     pub(crate) async fn close(self: &Arc<Self>) {
         self.commit().await;
+        self.commit_column_sets(true).await;
         let index = {
             // Taken out under the lock: a late note finds no index and waits in vain, but commits nothing to a closed one.
             let mut state = self.state.lock();

@@ -97,6 +97,8 @@ impl FileContext {
                 Arc::clone(&purge_ledger) as Arc<dyn IndexObserver>,
             )
         });
+        let structures = Structures::new(options.budget_bytes);
+        metrics.watch_structure_tables(structures.used_bytes());
         let admission = Arc::new(Admission::new(&options.read_ahead, options.budget_bytes, metrics.clone()));
         Self {
             budget,
@@ -113,7 +115,7 @@ impl FileContext {
             fills_running: Arc::new(Semaphore::new(FILLS_MAX as usize)),
             check_places: Semaphore::new(CHECKS_MAX),
             trust: Mutex::new(VerifiedBlocks::new(VERIFIED_BLOCKS_BYTES)),
-            structures: Structures::new(options.budget_bytes),
+            structures,
             completed,
             options,
         }

@@ -4,8 +4,8 @@ use crate::link::{
     admission::{Permit, Purpose},
     link_scheduler::Link,
 };
-use forebay_cache::{Geometry, ReadAheadBounds, ReadAheadLedger, ReadAheadSettings, Worth};
-use forebay_telemetry::{Metrics, ReadAheadEvent};
+use forebay_cache::{AheadBytes, AheadSource, Geometry, ReadAheadBounds, ReadAheadLedger, ReadAheadSettings, Worth};
+use forebay_telemetry::{Metrics, ReadAheadEvent, ReadAheadSource};
 use forebay_types::ByteRange;
 use std::sync::{
     Arc,
@@ -70,11 +70,11 @@ impl FileReadAhead {
         }
     }
 
-    pub(crate) fn note_fetched(&self, purpose: Purpose, blocks: ByteRange) {
+    pub(crate) fn note_fetched(&self, purpose: Purpose, source: AheadSource, blocks: ByteRange) {
         match purpose {
             Purpose::ReadAhead | Purpose::Idle => {
-                self.ledger.note_fetched(blocks);
-                self.metrics.add_read_ahead(ReadAheadEvent::Fetched, blocks.len());
+                self.ledger.note_fetched(source, blocks);
+                self.metrics.add_read_ahead(ReadAheadEvent::Fetched, label_of(source), blocks.len());
             }
             Purpose::Completion => self.metrics.add_completion(blocks.len()),
         }
@@ -87,19 +87,17 @@ impl FileReadAhead {
         // Dropped first: the room on the link is free before the next prefetch is planned.
         drop(permit);
         if is_read_ahead && !is_stored {
-            self.metrics.add_read_ahead(ReadAheadEvent::Failed, self.ledger.forget(blocks));
+            self.count(ReadAheadEvent::Failed, self.ledger.forget(blocks));
         }
     }
 
     /// Notes that a client reads `range`; the bytes of it that were fetched ahead for this read. Takes no lock and allocates nothing.
     pub(crate) fn note_read(&self, range: ByteRange) -> u64 {
         let used = self.ledger.note_read(range);
-        // Most reads use no bytes fetched ahead: the shared counter is not touched.
-        if used > 0 {
-            self.metrics.add_read_ahead(ReadAheadEvent::Used, used);
-        }
+        // Most reads use no bytes fetched ahead: the shared counters are not touched.
+        self.count(ReadAheadEvent::Used, used);
         // Whole blocks are noted, of which the read may want a part.
-        used.min(range.len())
+        used.sum().min(range.len())
     }
 
     /// Whether all of `range` was fetched ahead and no reader has come to it.
@@ -107,10 +105,33 @@ impl FileReadAhead {
         self.ledger.is_unread(range)
     }
 
+    /// Whether all of `range` was fetched by the structure of the file since its first reader came.
+    pub(crate) fn was_advised(&self, range: ByteRange) -> bool {
+        self.ledger.was_advised(range)
+    }
+
     pub(crate) fn note_all_left(&self) {
-        let wasted = self.ledger.give_up();
-        if wasted > 0 {
-            self.metrics.add_read_ahead(ReadAheadEvent::Wasted, wasted);
+        self.count(ReadAheadEvent::Wasted, self.ledger.give_up());
+    }
+
+    fn count(&self, event: ReadAheadEvent, bytes: AheadBytes) {
+        let AheadBytes { runs, structure, history } = bytes;
+        for (source, bytes) in [
+            (ReadAheadSource::Runs, runs),
+            (ReadAheadSource::Structure, structure),
+            (ReadAheadSource::History, history),
+        ] {
+            if bytes > 0 {
+                self.metrics.add_read_ahead(event, source, bytes);
+            }
         }
+    }
+}
+
+const fn label_of(source: AheadSource) -> ReadAheadSource {
+    match source {
+        AheadSource::Runs => ReadAheadSource::Runs,
+        AheadSource::Structure => ReadAheadSource::Structure,
+        AheadSource::History => ReadAheadSource::History,
     }
 }

@@ -1,14 +1,26 @@
 //! The structure of a ROOT file once it is parsed, with the columns that its readers use.
 
-use forebay_structure::{Advice, AdviceBounds, Adviser, Reader};
+use crate::catalog::column_sets::Expected;
+use forebay_structure::{Advice, AdviceBounds, Adviser, Evidence, Observed, Reader, Tree};
 use forebay_types::ByteRange;
 use parking_lot::Mutex;
-use std::{mem, sync::Arc};
+use std::{
+    mem,
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering::Relaxed},
+    },
+};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit};
 
 /// The structure of one file, shared by all handles of it.
 #[derive(Default)]
-pub(crate) struct FileStructure(Mutex<State>);
+pub(crate) struct FileStructure {
+    state: Mutex<State>,
+    /// Lengths of the metadata at both ends that were requested.
+    head_len: AtomicU32,
+    tail_len: AtomicU32,
+}
 
 #[derive(Default)]
 enum State {
@@ -17,6 +29,8 @@ enum State {
     Parsing,
     Known {
         adviser: Adviser,
+        /// Bytes that may be fetched for each reader because of other files.
+        history_max: u64,
         _memory: OwnedSemaphorePermit,
     },
     /// It has none that can be used.
@@ -30,6 +44,7 @@ pub(crate) struct Structures {
     /// Held while bytes are parsed.
     turn: Semaphore,
     table_bytes: Arc<Semaphore>,
+    table_bytes_max: usize,
     record_bytes_max: u64,
 }
 
@@ -55,6 +70,7 @@ impl Structures {
             places: Semaphore::new(PLACES),
             turn: Semaphore::new(if processors < PROCESSORS_FOR_TWO { 1 } else { 2 }),
             table_bytes: Arc::new(Semaphore::new(table_bytes)),
+            table_bytes_max: table_bytes,
             record_bytes_max: budget_bytes / RECORD_PART,
         }
     }
@@ -74,6 +90,12 @@ impl Structures {
         Arc::clone(&self.table_bytes).try_acquire_many_owned(u32::try_from(len).ok()?).ok()
     }
 
+    /// Returns the bytes that all tables take.
+    pub(crate) fn used_bytes(&self) -> impl Fn() -> u64 + Send + Sync + 'static {
+        let (table_bytes, max) = (Arc::clone(&self.table_bytes), self.table_bytes_max);
+        move || (max - table_bytes.available_permits()) as u64
+    }
+
     /// Longest record that is parsed, in bytes.
     pub(crate) const fn record_bytes_max(&self) -> u64 {
         self.record_bytes_max
@@ -83,7 +105,7 @@ impl Structures {
 impl FileStructure {
     /// Begins to parse; `false` when that was begun before.
     pub(crate) fn begin(&self) -> bool {
-        let mut state = self.0.lock();
+        let mut state = self.state.lock();
         let is_unknown = matches!(*state, State::Unknown);
         if is_unknown {
             *state = State::Parsing;
@@ -91,15 +113,60 @@ impl FileStructure {
         is_unknown
     }
 
-    /// Ends it with the result, if there is one that can be used.
-    pub(crate) fn end(&self, result: Option<(Adviser, OwnedSemaphorePermit)>) {
-        let state = result.map_or(State::Useless, |(adviser, memory)| State::Known { adviser, _memory: memory });
-        drop(mem::replace(&mut *self.0.lock(), state));
+    /// Ends it with the result, if there is one that can be used, and the columns of its trees that are expected to be read.
+    /// Because of these `history_max` bytes are fetched for each reader at most.
+    pub(crate) fn end(
+        &self,
+        result: Option<(Adviser, OwnedSemaphorePermit)>,
+        expected: &[(usize, Expected)],
+        history_max: u64,
+    ) {
+        let state = result.map_or(State::Useless, |(mut adviser, memory)| {
+            expected.iter().for_each(|(tree, expected)| adviser.expect(*tree, &expected.columns));
+            // Trees of one file are read by one job: what was wrong in one counts for all.
+            let history_max = expected.iter().map(|(_, expected)| expected.budget(history_max)).min().unwrap_or(0);
+            State::Known { adviser, history_max, _memory: memory }
+        });
+        drop(mem::replace(&mut *self.state.lock(), state));
     }
 
     /// Begins again with the next reader: there was no place for it.
     pub(crate) fn postpone(&self) {
-        *self.0.lock() = State::Unknown;
+        *self.state.lock() = State::Unknown;
+    }
+
+    /// Notes that a reader requested so many bytes at the beginning.
+    pub(crate) fn note_head(&self, len: u64) {
+        self.head_len.fetch_max(u32::try_from(len).unwrap_or(u32::MAX), Relaxed);
+    }
+
+    /// Notes that the records begin so many bytes before the end.
+    pub(crate) fn note_tail(&self, len: u64) {
+        self.tail_len.fetch_max(u32::try_from(len).unwrap_or(u32::MAX), Relaxed);
+    }
+
+    /// The lengths of head and tail that were requested.
+    pub(crate) fn ends(&self) -> (u32, u32) {
+        (self.head_len.load(Relaxed), self.tail_len.load(Relaxed))
+    }
+
+    /// Places a reader that has not read data yet where it is expected to begin; whether it is expected to read.
+    pub(crate) fn begin_reader(&self, reader: &mut Reader) -> bool {
+        self.ask(|adviser, _| adviser.begin(reader)).unwrap_or(false)
+    }
+
+    /// The use of columns by `reader`, for each tree by its name.
+    pub(crate) fn observed(
+        &self,
+        reader: &Reader,
+        evidence: &dyn Fn(ByteRange) -> Evidence,
+    ) -> Vec<(String, Observed)> {
+        let observed = self.ask(|adviser, _| {
+            let names: Vec<&Tree> = adviser.trees().collect();
+            let named = |(tree, observed)| Some((names.get::<usize>(tree)?.name.clone(), observed));
+            adviser.observed(reader, evidence).into_iter().filter_map(named).collect()
+        });
+        observed.unwrap_or_default()
     }
 
     /// Notes a request; whether it is for data of a tree of known structure.
@@ -107,32 +174,34 @@ impl FileStructure {
         &self,
         reader: &mut Reader,
         ranges: &[ByteRange],
-        is_unread: &dyn Fn(ByteRange) -> bool,
+        evidence: &dyn Fn(ByteRange) -> Evidence,
     ) -> bool {
-        match &mut *self.0.lock() {
-            State::Known { adviser, .. } => adviser.handle_read(reader, ranges, is_unread),
+        match &mut *self.state.lock() {
+            State::Known { adviser, .. } => adviser.handle_read(reader, ranges, evidence),
             _ => false,
         }
     }
 
-    /// What the reader comes to next and has not accepted.
-    pub(crate) fn wanted(&self, reader: &Reader, bounds: AdviceBounds) -> Advice {
-        self.ask(|adviser| adviser.wanted(reader, bounds)).unwrap_or_default()
+    /// The ranges that the reader comes to next and has not accepted: `window` bytes ahead at most, and no more than `len_max`.
+    pub(crate) fn wanted(&self, reader: &Reader, window: u64, len_max: u64) -> Advice {
+        let wanted =
+            self.ask(|adviser, history_max| adviser.wanted(reader, AdviceBounds { window, len_max, history_max }));
+        wanted.unwrap_or_default()
     }
 
     /// Where reads show that more may be wanted.
     pub(crate) fn zone(&self, reader: &Reader) -> Option<ByteRange> {
-        self.ask(|adviser| adviser.zone(reader)).flatten()
+        self.ask(|adviser, _| adviser.zone(reader)).flatten()
     }
 
     /// Bytes that were fetched ahead of the reader, in whole blocks, and that it has not come to.
     pub(crate) fn expected(&self, reader: &Reader, block_len: u64) -> u64 {
-        self.ask(|adviser| adviser.expected(reader, block_len)).unwrap_or_default()
+        self.ask(|adviser, _| adviser.expected(reader, block_len)).unwrap_or_default()
     }
 
-    fn ask<T>(&self, question: impl FnOnce(&Adviser) -> T) -> Option<T> {
-        match &*self.0.lock() {
-            State::Known { adviser, .. } => Some(question(adviser)),
+    fn ask<T>(&self, question: impl FnOnce(&Adviser, u64) -> T) -> Option<T> {
+        match &*self.state.lock() {
+            State::Known { adviser, history_max, .. } => Some(question(adviser, *history_max)),
             _ => None,
         }
     }

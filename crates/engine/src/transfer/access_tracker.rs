@@ -5,22 +5,24 @@
 
 use crate::{
     base::latch::Latch,
+    catalog::column_sets::Job,
     entries::{cached_file::CachedFile, fill::Fill},
     link::admission::Purpose,
     transfer::{
         planner::fetch,
-        structure_parse::{self, HEAD},
+        structure_parse,
+        structure_prefetch::{evidence, expected_of, prefetch_by_structure},
     },
 };
-use forebay_cache::{ReadAheadBounds, Recogniser, ZONES_MAX};
-use forebay_structure::{AdviceBounds, Reader};
+use forebay_cache::{AheadSource, ReadAheadBounds, Recogniser, ZONES_MAX};
+use forebay_structure::Reader;
 use forebay_telemetry::NotReadAhead;
 use forebay_types::ByteRange;
 use parking_lot::{Mutex, MutexGuard};
 use std::{
     collections::VecDeque,
     sync::{
-        Arc,
+        Arc, OnceLock,
         atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed},
     },
 };
@@ -31,27 +33,29 @@ use std::{
 /// a few times per window.
 #[derive(Default)]
 pub(crate) struct AccessTracker {
-    zones: Zones,
+    pub(super) zones: Zones,
     /// Made at the first read that the cache could not answer.
-    pattern: Mutex<Option<Box<Pattern>>>,
+    pub(super) pattern: Mutex<Option<Box<Pattern>>>,
     /// Whether an idle prefetch runs. One that has nothing to do ends under the lock of the pattern: a later read begins
     /// another one.
     is_fetching_on: AtomicBool,
     /// The same, of a prefetch by the structure of the file.
-    is_fetching_by_structure: AtomicBool,
-    closed: Latch,
+    pub(super) is_fetching_by_structure: AtomicBool,
+    /// The reader, if its columns are remembered.
+    pub(super) job: OnceLock<Job>,
+    pub(super) closed: Latch,
 }
 
 /// What is known of the reads of a handle.
-struct Pattern {
+pub(super) struct Pattern {
     recogniser: Recogniser,
     /// The place in the trees of a ROOT file, if the first read was one of a reader that looks at the structure.
-    reader: Option<Reader>,
+    pub(super) reader: Option<Reader>,
 }
 
 /// Ranges in which a hit is reported to the recogniser. They change while they are read: a zone missed is found a read later.
 #[derive(Default)]
-struct Zones {
+pub(super) struct Zones {
     count: AtomicUsize,
     bounds: [(AtomicU64, AtomicU64); ZONES_MAX],
 }
@@ -84,19 +88,25 @@ impl AccessTracker {
         ranges: &[ByteRange],
         step: impl FnOnce(&mut Recogniser, ReadAheadBounds) -> Vec<ByteRange>,
     ) {
-        let Pattern { recogniser, reader } = &mut **pattern.get_or_insert_with(|| Box::new(Pattern::new(file, ranges)));
-        if let Some(reader) = reader
-            && file.structure.handle_read(reader, ranges, &|range| file.read_ahead.is_unread(range))
-        {
-            file.read_ahead.note_reading_on(expected_of(file, reader));
-            self.zones.set(file.structure.zone(reader).into_iter());
-            if !self.is_fetching_by_structure.swap(true, Relaxed) {
+        let new_pattern = || Box::new(Pattern::new(file, self, ranges));
+        let Pattern { recogniser, reader } = &mut **pattern.get_or_insert_with(new_pattern);
+        // Bytes that are likely to be read still, besides those that the recogniser expects.
+        let mut advised = 0;
+        if let Some(reader) = reader {
+            let is_data = file.structure.handle_read(reader, ranges, &|range| evidence(file, range));
+            let is_to_begin = !is_data && !reader.has_read() && file.structure.begin_reader(reader);
+            advised = expected_of(file, reader);
+            if (is_data || is_to_begin) && !self.is_fetching_by_structure.swap(true, Relaxed) {
                 tokio::spawn(prefetch_by_structure(Arc::clone(file), Arc::clone(self)));
             }
-            return;
+            if is_data {
+                file.read_ahead.note_reading_on(advised);
+                self.zones.set(file.structure.zone(reader).into_iter());
+                return;
+            }
         }
         // Other readers of the file are assumed to have as much left to read.
-        let expected = recogniser.expected().saturating_mul(file.users().max(1));
+        let expected = recogniser.expected().saturating_mul(file.users().max(1)).saturating_add(advised);
         file.read_ahead.note_reading_on(expected);
         let Some(bounds) = file.read_ahead.bounds(expected) else {
             file.context.metrics.add_not_read_ahead(NotReadAhead::Wasteful);
@@ -106,14 +116,16 @@ impl AccessTracker {
         };
         let advice = step(recogniser, bounds);
         for range in &advice {
-            if let Some((from, _)) = fetch(file, *range, Purpose::ReadAhead, usize::MAX).refused {
+            if let Some((from, _)) = fetch(file, *range, Purpose::ReadAhead, AheadSource::Runs, usize::MAX).refused {
                 let end = advice.last().map_or_else(|| range.end(), |last| last.end());
                 recogniser.handle_refusal(ByteRange::between(from, end));
                 // The rest of the advice would be refused for the same reason.
                 break;
             }
         }
-        self.zones.set(recogniser.zones());
+        // First that of the structure: there are not more zones than a handle has room for.
+        let zone = reader.as_ref().and_then(|reader| file.structure.zone(reader));
+        self.zones.set(zone.into_iter().chain(recogniser.zones()));
         let is_useless = || file.read_ahead.is_completing() || file.is_retired() || file.keeps_nothing();
         if recogniser.has_spare(bounds) && !is_useless() && !self.is_fetching_on.swap(true, Relaxed) {
             tokio::spawn(prefetch_idle(Arc::clone(file), Arc::clone(self)));
@@ -141,7 +153,7 @@ impl AccessTracker {
         let expected = recogniser.expected().saturating_mul(file.users().max(1));
         let Some(bounds) = file.read_ahead.bounds(expected) else { return Step::Done };
         let Some(range) = recogniser.handle_spare_time(bounds, FILL_LEN) else { return Step::Done };
-        let fetched = fetch(file, range, Purpose::Idle, usize::MAX);
+        let fetched = fetch(file, range, Purpose::Idle, AheadSource::Runs, usize::MAX);
         if let Some((from, _)) = fetched.refused {
             recogniser.handle_spare_refusal(ByteRange::between(from, range.end()));
         }
@@ -153,11 +165,14 @@ impl AccessTracker {
         }
     }
 
-    /// The file is closed: nothing is fetched on for its reader any more.
-    pub(crate) fn close(&self) {
+    /// The file is closed, `cached` if it was one: nothing is fetched on for its reader any more.
+    pub(crate) fn close(&self, cached: Option<&CachedFile>) {
         // Locked, so that no prefetch is begun after this returns.
-        let _pattern = self.pattern.lock();
+        let pattern = self.pattern.lock();
         self.closed.set();
+        if let (Some(file), Some(reader)) = (cached, pattern.as_ref().and_then(|pattern| pattern.reader.as_ref())) {
+            self.note_columns(file, reader);
+        }
     }
 
     /// Resolves when the file is closed.
@@ -171,76 +186,17 @@ impl AccessTracker {
     }
 }
 
-// By the structure of the file.
-impl AccessTracker {
-    /// The file was opened just now. If it is a ROOT file, its head and tail are fetched, and the first read begins to parse it.
-    pub(crate) fn begin(&self, file: &Arc<CachedFile>) {
-        if structure_parse::is_candidate(file) {
-            structure_parse::fetch_ends(file);
-            // Also a first read that the cache answers is reported.
-            self.zones.set(std::iter::once(HEAD));
-        }
-    }
-
-    /// Fetches what its reader comes to next. After [`Step::Done`] it is not called again.
-    fn fetch_by_structure(&self, file: &Arc<CachedFile>) -> Step {
-        let mut pattern = self.pattern.lock();
-        let step = match pattern.as_mut().and_then(|pattern| pattern.reader.as_mut()) {
-            Some(reader) if !self.closed.is_set() => self.fetch_advice(file, reader),
-            _ => Step::Done,
-        };
-        // Under the lock of the pattern: a read that comes now starts a new prefetcher.
-        if matches!(step, Step::Done) {
-            self.is_fetching_by_structure.store(false, Relaxed);
-        }
-        step
-    }
-
-    fn fetch_advice(&self, file: &Arc<CachedFile>, reader: &mut Reader) -> Step {
-        let Some(bounds) = file.read_ahead.bounds(expected_of(file, reader)) else {
-            file.context.metrics.add_not_read_ahead(NotReadAhead::Wasteful);
-            return Step::Done;
-        };
-        let advice = file.structure.wanted(reader, AdviceBounds { window: bounds.max(), len_max: ADVICE_LEN_MAX });
-        if advice.ranges.is_empty() {
-            return Step::Done;
-        }
-        let mut fills = Vec::new();
-        for range in &advice.ranges {
-            let fetched = fetch(file, *range, Purpose::ReadAhead, usize::MAX);
-            fills.extend(fetched.fills);
-            match fetched.refused {
-                // The rest would be refused for the same reason. All is wanted again then, and what is under way is passed over.
-                Some((_, NotReadAhead::Origin | NotReadAhead::Memory)) if fills.is_empty() => return Step::Full,
-                Some((_, NotReadAhead::Origin | NotReadAhead::Memory)) => return Step::Begun(fills),
-                Some(_) => return Step::Done,
-                None => {}
-            }
-        }
-        reader.accept(&advice);
-        self.zones.set(file.structure.zone(reader).into_iter());
-        Step::Begun(fills)
-    }
-}
-
 impl Pattern {
     /// The pattern of a handle whose first read is of these ranges.
-    fn new(file: &Arc<CachedFile>, ranges: &[ByteRange]) -> Self {
+    fn new(file: &Arc<CachedFile>, tracker: &Arc<AccessTracker>, ranges: &[ByteRange]) -> Self {
         let is_by_structure = structure_parse::is_of_structure(ranges) && structure_parse::is_candidate(file);
         if is_by_structure {
-            structure_parse::start(file);
+            file.structure.note_head(ranges.iter().map(|range| range.end()).max().unwrap_or(0));
+            structure_parse::start(file, tracker);
         }
         Self { recogniser: Recogniser::new(file.geometry), reader: is_by_structure.then(Reader::default) }
     }
 }
-
-/// Bytes that are likely to be read still: other readers of the file are assumed to have as much left to read.
-fn expected_of(file: &CachedFile, reader: &Reader) -> u64 {
-    file.structure.expected(reader, file.geometry.block_size()).saturating_mul(file.users().max(1))
-}
-
-/// Bytes of one advice by the structure: a few dozen baskets.
-const ADVICE_LEN_MAX: u64 = 512 << 10;
 
 impl Zones {
     /// Whether a range lies in a zone with any of its bytes.
@@ -252,7 +208,7 @@ impl Zones {
         count > 0 && self.bounds.iter().take(count).any(is_in)
     }
 
-    fn set(&self, zones: impl Iterator<Item = ByteRange>) {
+    pub(super) fn set(&self, zones: impl Iterator<Item = ByteRange>) {
         let mut count = 0;
         for ((start, end), zone) in self.bounds.iter().zip(zones) {
             start.store(zone.start(), Relaxed);
@@ -284,36 +240,6 @@ async fn prefetch_idle(file: Arc<CachedFile>, tracker: Arc<AccessTracker>) {
         // First in the biased order: a closed file ends the prefetch at once.
         () = tracker.closed() => (),
         () = fetch_steps(&file, &tracker) => (),
-    }
-}
-
-/// Fetches by the structure of the file, until there is nothing more, the file is closed, or a fill fails.
-async fn prefetch_by_structure(file: Arc<CachedFile>, tracker: Arc<AccessTracker>) {
-    tokio::select! {
-        biased;
-        () = tracker.closed() => (),
-        () = fetch_advised(&file, &tracker) => (),
-    }
-}
-
-async fn fetch_advised(file: &Arc<CachedFile>, tracker: &AccessTracker) {
-    let mut under_way: VecDeque<Arc<Fill>> = VecDeque::new();
-    loop {
-        let went_well = match tracker.fetch_by_structure(file) {
-            Step::Begun(fills) => {
-                under_way.extend(fills);
-                take_ended(&mut under_way)
-            }
-            Step::Full => match under_way.pop_front() {
-                Some(oldest) => oldest.result().await.is_ok(),
-                // The link is full of others' bytes: the next read begins again.
-                None => false,
-            },
-            Step::Done => return,
-        };
-        if !went_well {
-            return tracker.is_fetching_by_structure.store(false, Relaxed);
-        }
     }
 }
 
@@ -355,7 +281,7 @@ async fn step(file: &Arc<CachedFile>, tracker: &AccessTracker, may_wait: bool) -
 }
 
 /// Takes out the fills that have ended, of the oldest ones; false when one has failed.
-fn take_ended(under_way: &mut VecDeque<Arc<Fill>>) -> bool {
+pub(super) fn take_ended(under_way: &mut VecDeque<Arc<Fill>>) -> bool {
     while let Some(ended) = under_way.front().and_then(|fill| fill.outcome()) {
         under_way.pop_front();
         if ended.is_err() {

@@ -6,7 +6,7 @@ use crate::{
     link::admission::Purpose,
     transfer::planner::fetch,
 };
-use forebay_cache::FillPolicy;
+use forebay_cache::{AheadSource, FillPolicy};
 use forebay_telemetry::NotReadAhead;
 use forebay_types::ByteRange;
 use std::{
@@ -140,7 +140,7 @@ impl Pass {
     fn start_next(&mut self, file: &Arc<CachedFile>, stored: &StoredEntry) -> Result<bool, Error> {
         while self.under_way.len() < FILLS_MAX && self.offset < file.size() {
             let looked_at = ByteRange::at(stored.map.present_run(self.offset), LOOK_AHEAD).clipped_to(file.size());
-            let fetched = fetch(file, looked_at, Purpose::Completion, 1);
+            let fetched = fetch(file, looked_at, Purpose::Completion, AheadSource::Runs, 1);
             match (fetched.fills.into_iter().next(), fetched.refused) {
                 (Some(fill), _) => {
                     self.offset = fill.blocks().end();

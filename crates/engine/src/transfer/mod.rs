@@ -6,5 +6,6 @@ pub(crate) mod complete_file;
 pub(crate) mod driver;
 pub(crate) mod planner;
 pub(crate) mod structure_parse;
+pub(crate) mod structure_prefetch;
 pub(crate) mod vector_window;
 pub(crate) mod writer;

@@ -13,7 +13,7 @@ use crate::{
     },
     transfer::{block_check, driver},
 };
-use forebay_cache::{BlockMap, BlockState, CHECK_LEN_MAX, FillId, PlanLimits, plan_read};
+use forebay_cache::{AheadSource, BlockMap, BlockState, CHECK_LEN_MAX, FillId, PlanLimits, plan_read};
 use forebay_origin::Chunks;
 use forebay_telemetry::{NotKept, NotReadAhead};
 use forebay_types::{BlockIndex, ByteRange, Outcome};
@@ -307,8 +307,14 @@ pub(crate) struct Fetched {
     pub(crate) refused: Option<(u64, NotReadAhead)>,
 }
 
-/// Starts fills of what is missing in `range`, in order, at most `fills_max` of them and as long as they are admitted.
-pub(crate) fn fetch(file: &Arc<CachedFile>, range: ByteRange, purpose: Purpose, fills_max: usize) -> Fetched {
+/// Starts fills of what is missing in `range`, expected because of `source`, in order, at most `fills_max` of them and as long as they are admitted.
+pub(crate) fn fetch(
+    file: &Arc<CachedFile>,
+    range: ByteRange,
+    purpose: Purpose,
+    source: AheadSource,
+    fills_max: usize,
+) -> Fetched {
     let context = &file.context;
     let mut fetched = Fetched::default();
     // Bytes that cannot be kept are not fetched ahead: the reader would fetch them again.
@@ -323,7 +329,7 @@ pub(crate) fn fetch(file: &Arc<CachedFile>, range: ByteRange, purpose: Purpose, 
     for blocks in missing.into_iter().take(fills_max) {
         match context.admission.admit(&context.budget, read_ahead.link(), purpose, blocks.len()) {
             Ok((permit, reservation)) => {
-                read_ahead.note_fetched(purpose, blocks);
+                read_ahead.note_fetched(purpose, source, blocks);
                 fetched.fills.push(start_fill(file, &mut fills, Fill::new(blocks, blocks), reservation, Some(permit)));
             }
             Err(reason) => {

@@ -1,11 +1,12 @@
 //! Parses the structure of ROOT files that are opened and not whole in the cache.
 
+use crate::{catalog::column_sets::Expected, transfer::access_tracker::AccessTracker};
 use crate::{
     entries::{cached_file::CachedFile, claims::covering},
     link::admission::Purpose,
     transfer::planner::{ReadStep, fetch, plan},
 };
-use forebay_cache::StructureUse;
+use forebay_cache::AheadSource;
 use forebay_structure::{Adviser, Layout, Outcome, Parser};
 use forebay_telemetry::StructureOutcome;
 use forebay_types::ByteRange;
@@ -17,8 +18,11 @@ const FIRST_READ_LEN_MAX: u64 = 128 << 10;
 /// Bytes at the beginning that each reader requests.
 pub(crate) const HEAD: ByteRange = ByteRange::at(0, 512);
 
-/// Bytes at the end in which the records of small trees lie.
+/// Bytes at the end in which the records of small trees lie: for files of which nothing is known.
 const TAIL_LEN: u64 = 64 << 10;
+
+/// Bytes at the end that are fetched at most because the records of other files lay there.
+const TAIL_LEN_MAX: u64 = 1 << 20;
 
 /// Time in which the bytes of one file are parsed, without the waits for them.
 const TIME_MAX: Duration = Duration::from_millis(250);
@@ -28,9 +32,7 @@ const ATTEMPTS: usize = 3;
 
 /// Whether a file is worth parsing: it is a ROOT file by its name, and not whole in the cache.
 pub(crate) fn is_candidate(file: &CachedFile) -> bool {
-    let settings = file.read_ahead.settings();
-    settings.enabled
-        && settings.structure == StructureUse::Learn
+    file.read_ahead.settings().uses_structure()
         && file.lfn().as_str().ends_with(".root")
         && file.stored.as_ref().is_some_and(|stored| !stored.map.is_complete())
 }
@@ -40,22 +42,27 @@ pub(crate) fn is_of_structure(first: &[ByteRange]) -> bool {
     matches!(first, [first] if first.start() == 0 && first.len() <= FIRST_READ_LEN_MAX)
 }
 
-/// Has the head and the tail of a file fetched that was opened just now: its reader comes to both.
-pub(crate) fn fetch_ends(file: &Arc<CachedFile>) {
-    let tail = ByteRange::between(file.size().saturating_sub(TAIL_LEN), file.size());
-    for range in [HEAD.clipped_to(file.size()), tail] {
-        fetch(file, range, Purpose::ReadAhead, usize::MAX);
+/// Has the head and the tail of a file fetched that was opened just now: its reader comes to both. `known` are the lengths that
+/// were requested of another file of its dataset.
+pub(crate) fn fetch_ends(file: &Arc<CachedFile>, known: Option<(u32, u32)>) {
+    let (head_len, tail_len) = known.map_or((0, 0), |(head, tail)| (u64::from(head), u64::from(tail)));
+    let head = ByteRange::at(0, head_len.clamp(HEAD.len(), FIRST_READ_LEN_MAX));
+    // A quarter more: records of the next file may be longer.
+    let tail_len = if tail_len > 0 { (tail_len + tail_len / 4).min(TAIL_LEN_MAX) } else { TAIL_LEN };
+    let tail = ByteRange::between(file.size().saturating_sub(tail_len), file.size());
+    for range in [head.clipped_to(file.size()), tail] {
+        fetch(file, range, Purpose::ReadAhead, AheadSource::Structure, usize::MAX);
     }
 }
 
-/// Begins to parse a file, unless that was begun before.
-pub(crate) fn start(file: &Arc<CachedFile>) {
+/// Begins to parse a file, unless that was begun before. Afterwards what the reader of `tracker` is expected to read is fetched.
+pub(crate) fn start(file: &Arc<CachedFile>, tracker: &Arc<AccessTracker>) {
     if file.structure.begin() {
-        tokio::spawn(run(Arc::clone(file)));
+        tokio::spawn(run(Arc::clone(file), Arc::clone(tracker)));
     }
 }
 
-async fn run(file: Arc<CachedFile>) {
+async fn run(file: Arc<CachedFile>, tracker: Arc<AccessTracker>) {
     let structures = &file.context.structures;
     let Some(_place) = structures.place() else { return file.structure.postpone() };
     let (layout, outcome) = match parse(&file).await {
@@ -66,9 +73,27 @@ async fn run(file: Arc<CachedFile>) {
         None => (Layout::default(), StructureOutcome::Unreadable),
     };
     let adviser = Adviser::new(layout);
+    let expected = match &adviser {
+        Some(adviser) => expected_columns(&file, &tracker, adviser).await,
+        None => Vec::new(),
+    };
     let known = adviser.and_then(|adviser| Some((structures.memory(adviser.len_bytes())?, adviser)));
-    file.structure.end(known.map(|(memory, adviser)| (adviser, memory)));
+    let history_max = file.read_ahead.settings().structure_history_max;
+    file.structure.end(known.map(|(memory, adviser)| (adviser, memory)), &expected, history_max);
     file.context.metrics.add_structure(outcome);
+    tracker.begin_by_history(&file);
+}
+
+/// The columns of each tree that the reader is expected to read, with the number of the tree.
+async fn expected_columns(file: &CachedFile, tracker: &AccessTracker, adviser: &Adviser) -> Vec<(usize, Expected)> {
+    let Some((catalog, job)) = tracker.memory_of(file) else { return Vec::new() };
+    let mut expected = Vec::new();
+    for (number, tree) in adviser.trees().enumerate() {
+        if let Some(columns) = catalog.expected_columns(job, tree).await {
+            expected.push((number, columns));
+        }
+    }
+    expected
 }
 
 /// Parses a file; `None` when it cannot be read, or takes too long.
@@ -79,6 +104,9 @@ async fn parse(file: &Arc<CachedFile>) -> Option<Layout> {
     while let Some(range) = parser.poll_wanted() {
         if spent > TIME_MAX || range.len() > structures.record_bytes_max() || file.is_retired() {
             return None;
+        }
+        if let len @ ..=TAIL_LEN_MAX = file.size() - range.start() {
+            file.structure.note_tail(len);
         }
         let bytes = read(file, range).await?;
         let _turn = structures.turn().await?;

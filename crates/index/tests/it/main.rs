@@ -1,4 +1,5 @@
 //! The public interface: records that survive crashes.
 
+mod column_sets;
 mod crash;
 mod entries;

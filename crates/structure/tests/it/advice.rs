@@ -1,6 +1,6 @@
 //! Advice for the readers of a table.
 
-use forebay_structure::{Advice, AdviceBounds, Adviser, Layout, Reader, TreeKind, test_tree};
+use forebay_structure::{Advice, AdviceBounds, Adviser, Evidence, Layout, Reader, TreeKind, test_tree};
 use forebay_types::ByteRange;
 use proptest::prelude::*;
 
@@ -9,7 +9,7 @@ const ITEM: u64 = 1000;
 const STRIDE: u64 = 8000;
 const COLUMNS: u64 = 10;
 const CLUSTERS: u64 = 20;
-const BOUNDS: AdviceBounds = AdviceBounds { window: 10 * ITEM, len_max: 4 * ITEM };
+const BOUNDS: AdviceBounds = AdviceBounds { window: 10 * ITEM, len_max: 4 * ITEM, history_max: 6 * ITEM };
 
 /// A tree with one item of each column in each cluster.
 fn adviser() -> Adviser {
@@ -28,7 +28,7 @@ fn item(column: u64, cluster: u64) -> ByteRange {
 }
 
 fn read(adviser: &mut Adviser, reader: &mut Reader, ranges: &[ByteRange]) -> bool {
-    adviser.handle_read(reader, ranges, &|_| false)
+    adviser.handle_read(reader, ranges, &|_| Evidence::Missing)
 }
 
 /// All that is wanted, accepted piece by piece.
@@ -102,7 +102,7 @@ fn the_first_request_counts_until_others_show_more_and_costs_a_bounded_number_of
     let large = (0..40).map(|cluster| (0, cluster, cluster << 20, 1 << 20));
     let (adviser, mut reader) = (&mut adviser_of(large, 1, 40), Reader::default());
     read(adviser, &mut reader, &[ByteRange::at(0, 1 << 20)]);
-    let bounds = AdviceBounds { window: 64 << 20, len_max: 1 << 20 };
+    let bounds = AdviceBounds { window: 64 << 20, len_max: 1 << 20, history_max: 0 };
     let mut bytes = 0;
     while let advice = adviser.wanted(&reader, bounds)
         && !advice.ranges.is_empty()
@@ -120,9 +120,11 @@ fn a_column_that_is_fetched_and_not_read_is_given_up() {
         read(&mut adviser, &mut reader, &[item(3, cluster), item(5, cluster)]);
     }
     take_all(&adviser, &mut reader);
-    let is_unread = |range: ByteRange| (range.start() - 10_000) / STRIDE % COLUMNS == 5;
+    let evidence = |range: ByteRange| {
+        if (range.start() - 10_000) / STRIDE % COLUMNS == 5 { Evidence::Unread } else { Evidence::Read }
+    };
     for cluster in 2..5 {
-        assert!(adviser.handle_read(&mut reader, &[item(3, cluster)], &is_unread));
+        assert!(adviser.handle_read(&mut reader, &[item(3, cluster)], &evidence));
     }
     let wanted = take_all(&adviser, &mut reader);
     assert!(!wanted.is_empty() && wanted.iter().all(|range| (range.start() - 10_000) / STRIDE % COLUMNS == 3));
@@ -148,11 +150,11 @@ proptest! {
         len_max in 0_u64..9000,
     ) {
         let mut adviser = adviser_of(items.iter().copied(), 6, 9);
-        let (mut reader, bounds) = (Reader::default(), AdviceBounds { window, len_max });
+        let (mut reader, bounds) = (Reader::default(), AdviceBounds { window, len_max, history_max: 0 });
         let ends = items.iter().map(|(_, _, offset, len)| offset + len).max().unwrap();
         for ranges in &reads {
             let ranges: Vec<ByteRange> = ranges.iter().map(|(start, len)| ByteRange::at(*start, *len)).collect();
-            adviser.handle_read(&mut reader, &ranges, &|range| range.start() % 2 == 0);
+            adviser.handle_read(&mut reader, &ranges, &|range| if range.start() % 2 == 0 { Evidence::Unread } else { Evidence::Read });
             for count in 0.. {
                 prop_assert!(count <= items.len());
                 let advice = adviser.wanted(&reader, bounds);

@@ -2,4 +2,5 @@
 
 mod advice;
 mod golden;
+mod history;
 mod limits;
