@@ -1,7 +1,7 @@
 //! A simulated client: opens files, reads ranges of them, compares every byte, leaves some reads before their end.
 
 use crate::{
-    content::Content,
+    content::{Content, is_root},
     dice::Dice,
     scenario::some_file,
     world::{World, path_of},
@@ -21,6 +21,9 @@ pub(crate) struct SimClient {
 
 /// Time after which a request counts as stuck: every wait that the engine has is shorter.
 const STUCK_AFTER: Duration = Duration::from_secs(3600);
+
+/// The first read of a reader of ROOT files.
+const HEAD: ByteRange = ByteRange::at(0, 300);
 
 /// Longest vector of a read.
 const RANGES_MAX: u64 = 4;
@@ -53,8 +56,17 @@ impl SimClient {
         if freshest.is_some_and(|(events, freshest)| self.world.state().events == events && content < freshest) {
             self.world.find(format!("{content:?} was opened, the origin had {freshest:?}"));
         }
+        // As readers of ROOT files begin: the cache looks at the structure then.
+        if is_root(file) && handle.size() > HEAD.end() && self.dice.one_in(2) {
+            self.read(&handle, content, vec![HEAD]).await;
+        }
         for _ in 0..=self.dice.below(4) {
-            self.read(&handle, content).await;
+            if handle.size() == 0 {
+                continue;
+            }
+            let count = self.dice.below(RANGES_MAX);
+            let ranges = (0..=count).map(|_| self.range(handle.size())).collect();
+            self.read(&handle, content, ranges).await;
             let pause = self.dice.millis(0..=200);
             tokio::time::sleep(pause).await;
         }
@@ -72,11 +84,7 @@ impl SimClient {
         content
     }
 
-    async fn read(&mut self, handle: &Handle, content: Content) {
-        if handle.size() == 0 {
-            return;
-        }
-        let ranges: Vec<ByteRange> = (0..=self.dice.below(RANGES_MAX)).map(|_| self.range(handle.size())).collect();
+    async fn read(&mut self, handle: &Handle, content: Content, ranges: Vec<ByteRange>) {
         if let [range] = ranges[..]
             && let Some(file) = handle.hit(range)
         {

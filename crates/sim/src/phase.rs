@@ -16,7 +16,7 @@ use anyhow::Context;
 use forebay_cache::{AllowList, ValidityCheck};
 use forebay_engine::{Engine, Export, ExportSource, Options, OriginFactory, Routes, Writes};
 use forebay_store::Disk;
-use forebay_telemetry::Metrics;
+use forebay_telemetry::{Metrics, StructureOutcome};
 use forebay_types::{Lfn, Outcome};
 use std::{cell::Cell, path::Path, sync::Arc, time::Duration};
 use tokio::{task::JoinSet, time::timeout};
@@ -205,6 +205,7 @@ async fn shut_down(world: &World, engine: &Engine, mut clients: JoinSet<()>, com
             value => world.find(format!("{gauge} is {value:?} at the end")),
         }
     }
+    world.state().summary.structures += engine.metrics().structure_files(StructureOutcome::Parsed);
     let index_errors = exposition.lines().find_map(|line| line.strip_prefix("forebay_index_errors_total "));
     if index_errors != Some("0") {
         world.state().index_has_gaps = true;

@@ -1,12 +1,14 @@
 //! The set-up of a run, drawn from its seed before the first request.
 
 use crate::{
-    content::Content,
+    content::{Content, ROOT_FILE_SIZE, is_root},
     dice::Dice,
     index::SimIndex,
     world::{OriginFileState, World},
 };
-use forebay_cache::{Budget, FillPolicy, Policy, PurgeRules, ReadAheadSettings, ValidityCheck, ValidityPolicy};
+use forebay_cache::{
+    Budget, FillPolicy, Policy, PurgeRules, ReadAheadSettings, StructureUse, ValidityCheck, ValidityPolicy,
+};
 use forebay_engine::{Options, PurgeOptions, ReadAheadOptions, Workers};
 use forebay_types::BlockSize;
 use parking_lot::Mutex;
@@ -94,6 +96,7 @@ fn purge_rules(dice: &mut Dice) -> PurgeRules {
 fn read_ahead(dice: &mut Dice) -> ReadAheadSettings {
     ReadAheadSettings {
         enabled: !dice.one_in(4),
+        structure: *dice.pick(&StructureUse::ALL),
         fill: *dice.pick(&[FillPolicy::OnDemand, FillPolicy::WhileOpen, FillPolicy::ToEnd]),
         ..ReadAheadSettings::default()
     }
@@ -103,11 +106,16 @@ pub(crate) fn populate(world: &World, dice: &mut Dice) {
     let mut state = world.state();
     for file in 0..FILES {
         let content = Content { file, version: 0 };
-        state.sizes.insert(content, *dice.pick(&SIZES));
+        state.sizes.insert(content, some_size(file, dice));
         state.files.push(OriginFileState { content, is_there: true });
     }
     state.origin_latency_ms = *dice.pick(&[0, 2, 50, 300]);
     state.disk_delay_ms = *dice.pick(&[0, 1, 20]);
+}
+
+/// A size of a file; of a ROOT file mostly the one with which it has a structure.
+fn some_size(file: u64, dice: &mut Dice) -> u64 {
+    if is_root(file) && !dice.one_in(4) { ROOT_FILE_SIZE } else { *dice.pick(&SIZES) }
 }
 
 /// A file number that a client asks for: one that is there, at times one that never was.
@@ -126,7 +134,7 @@ pub(crate) fn event(world: &World, dice: &mut Dice) {
         2 => state.disk_full = true,
         3 => state.disk_fails_one_in = dice.within(2..=20),
         4 => state.disk_delay_ms = *dice.pick(&[500, 5_000]),
-        5 => state.replace(file, *dice.pick(&SIZES)),
+        5 => state.replace(file, some_size(file, dice)),
         6 => {
             // Changed with the same size: only the change time shows it.
             let size = state.current(file).map_or(0, |(_, size)| size);

@@ -11,6 +11,7 @@ use std::{
 #[derive(Debug, Default)]
 pub struct Report {
     pub compared_bytes: u64,
+    pub structures: u64,
     pub failures: Vec<Failure>,
 }
 
@@ -28,7 +29,10 @@ pub fn run_seeds(seeds: Range<u64>, on_failure: impl Fn(&Failure) + Sync) -> Rep
                 return report;
             }
             match run(seed) {
-                Ok(summary) => report.compared_bytes += summary.compared_bytes,
+                Ok(summary) => {
+                    report.compared_bytes += summary.compared_bytes;
+                    report.structures += summary.structures;
+                }
                 Err(failure) => {
                     on_failure(&failure);
                     report.failures.push(failure);
@@ -42,6 +46,7 @@ pub fn run_seeds(seeds: Range<u64>, on_failure: impl Fn(&Failure) + Sync) -> Rep
         running.into_iter().fold(Report::default(), |mut all, thread| {
             let report = thread.join().expect("runs catch the panics of their tasks");
             all.compared_bytes += report.compared_bytes;
+            all.structures += report.structures;
             all.failures.extend(report.failures);
             all
         })

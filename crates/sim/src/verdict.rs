@@ -10,6 +10,8 @@ pub struct Summary {
     /// Requests that failed with an error, as they may under faults.
     pub errors: u64,
     pub crashes: u64,
+    /// ROOT files whose structure was known.
+    pub structures: u64,
     /// A number that the order and outcome of all that clients did decides: equal for equal seeds.
     pub digest: u64,
 }

@@ -1,6 +1,10 @@
 //! State shared by all parts of one simulation: the origin's files, lasting faults, and violations.
 
-use crate::{content::Content, dice::mix, verdict::Summary};
+use crate::{
+    content::{Content, is_root},
+    dice::mix,
+    verdict::Summary,
+};
 use forebay_types::BlockIndex;
 use parking_lot::{Mutex, MutexGuard};
 use std::{
@@ -124,10 +128,12 @@ impl State {
 }
 
 pub(crate) fn path_of(file: u64) -> String {
-    format!("/sim/dir{}/file{file}", file % 3)
+    let suffix = if is_root(file) { ".root" } else { "" };
+    format!("/sim/dir{}/file{file}{suffix}", file % 3)
 }
 
 pub(crate) fn file_at(path: &str) -> Option<u64> {
-    let (_, number) = path.rsplit_once("/file")?;
+    let (_, name) = path.rsplit_once("/file")?;
+    let number = name.strip_suffix(".root").unwrap_or(name);
     number.parse().ok().filter(|file| path_of(*file) == path)
 }

@@ -15,6 +15,7 @@ fn hold(seeds: Range<u64>) {
     let count = seeds.end - seeds.start;
     let report = forebay_sim::run_seeds(seeds, |failure| eprintln!("{failure}"));
     assert!(report.failures.is_empty(), "{} of {count} seeds failed", report.failures.len());
+    assert!(report.structures > count / 10, "the simulation must read ahead by the structure of ROOT files");
     assert!(report.compared_bytes > count * 10_000, "the simulation must read something");
 }
 
