@@ -14,7 +14,7 @@ pub(crate) struct Content {
 /// A ROOT file with a tree of three columns in three clusters, not compressed.
 const ROOT_FILE: &[u8] = include_bytes!("../../structure/tests/golden/tree-none.root");
 
-/// Its size.
+/// Size of the ROOT file in bytes.
 pub(crate) const ROOT_FILE_SIZE: u64 = ROOT_FILE.len() as u64;
 
 /// The baskets of the tree, each as start and end: these bytes differ from version to version.

@@ -10,7 +10,7 @@ pub struct Summary {
     /// Requests that failed with an error, as they may under faults.
     pub errors: u64,
     pub crashes: u64,
-    /// ROOT files whose structure was known.
+    /// How often a ROOT file was parsed with success, in all lives of the server together.
     pub structures: u64,
     /// A number that the order and outcome of all that clients did decides: equal for equal seeds.
     pub digest: u64,
