@@ -95,9 +95,12 @@ impl FileReadAhead {
     pub(crate) fn note_read(&self, range: ByteRange) -> u64 {
         let used = self.ledger.note_read(range);
         // Most reads use no bytes fetched ahead: the shared counters are not touched.
-        self.count(ReadAheadEvent::Used, used);
+        let bytes = used.sum();
+        if bytes > 0 {
+            self.count(ReadAheadEvent::Used, used);
+        }
         // Whole blocks are noted, of which the read may want a part.
-        used.sum().min(range.len())
+        bytes.min(range.len())
     }
 
     /// Whether all of `range` was fetched ahead and no reader has come to it.
