@@ -10,7 +10,6 @@ import json
 import os
 import shutil
 import socket
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -23,7 +22,9 @@ from urllib.request import urlopen
 COLUMNS = 320
 CLUSTERS = 28
 ENTRIES = 10_000
-FILES = 2
+# Files of a dataset: one content under several names.
+FILES = 10
+FAT_COLUMNS, FAT_VALUES, FAT_CLUSTERS, FAT_ENTRIES = 9, 600, 4, 1000
 PORTS = {"origin": 21094, "cache": 21095, "admin": 21096}
 START_SECONDS = 30.0
 
@@ -47,6 +48,17 @@ t = f.Get('Events')
 t.SetCacheSize({cache})
 t.SetBranchStatus('*', 0)
 for name in names:
+    t.SetBranchStatus(name, 1)
+for i in range(t.GetEntries()):
+    t.GetEntry(i)
+"""
+# Three columns, or all, of few long ones.
+FAT = """
+f = ROOT.TFile.Open(url)
+t = f.Get('Events')
+t.SetCacheSize(30_000_000)
+t.SetBranchStatus('*', 0)
+for name in [f'y{number}' for number in range(n)]:
     t.SetBranchStatus(name, 1)
 for i in range(t.GetEntries()):
     t.GetEntry(i)
@@ -87,27 +99,52 @@ JOBS = {
         10,
         PROLOGUE + PYROOT + "ROOT.EnableImplicitMT(2)\n" + SUMS + REPORT,
     ),
+    # Opens a tree, for a session with the origin.
+    "W": (1, PROLOGUE + PYROOT + "f = ROOT.TFile.Open(url)\nf.Get('Events').GetEntry(0)\n" + REPORT),
     "A": (3, PROLOGUE + PYROOT + RARE + REPORT),
+    "F": (8, PROLOGUE + PYROOT + SUMS + REPORT),
+    "H": (3, PROLOGUE + PYROOT + FAT + REPORT),
+    "I": (9, PROLOGUE + PYROOT + FAT + REPORT),
     "G": (10, PROLOGUE + PYROOT + LOOP.format(cache=30_000_000) + REPORT),
 }
+# The files of each job; the others read `flat`.
+DATASETS = {"F": "ntuple", "H": "fat", "I": "fat"}
+# Installed programs of XCache, by the name of the way.
+XCACHES = {"xcache": Path("/usr")}
 
 
 def make_files(directory: Path) -> None:
-    """Files of random numbers: one basket of each column in each cluster."""
+    """Files of random numbers, of each kind one content under several names."""
     import numpy
     import uproot
 
     random = numpy.random.default_rng(1)
     names = [f"x{number:03}" for number in range(COLUMNS)]
-    for number in range(FILES):
-        with uproot.recreate(directory / f"flat{number}.root", compression=uproot.ZLIB(1)) as file:
-            tree = file.mktree("Events", dict.fromkeys(names, "float32"))
-            for _ in range(CLUSTERS):
-                values = random.normal(size=(COLUMNS, ENTRIES)).astype("float32")
-                # No two baskets are of the same length.
-                for column in values:
-                    column[: random.integers(ENTRIES // 4)] = 0
-                tree.extend(dict(zip(names, values, strict=True)))
+
+    def cluster() -> dict[str, object]:
+        values = random.normal(size=(COLUMNS, ENTRIES)).astype("float32")
+        # No two baskets are of the same length.
+        for column in values:
+            column[: random.integers(ENTRIES // 4)] = 0
+        return dict(zip(names, values, strict=True))
+
+    for kind in ("flat", "ntuple", "fat"):
+        (directory / kind).mkdir(exist_ok=True)
+        first = directory / kind / "0.root"
+        with uproot.recreate(first, compression=uproot.ZLIB(1)) as file:
+            if kind == "fat":
+                columns = [f"y{number}" for number in range(FAT_COLUMNS)]
+                tree = file.mktree("Events", dict.fromkeys(columns, ("float32", (FAT_VALUES,))))
+                for _ in range(FAT_CLUSTERS):
+                    shape = (FAT_ENTRIES, FAT_VALUES)
+                    tree.extend({name: random.normal(size=shape).astype("float32") for name in columns})
+            else:
+                make = file.mktree if kind == "flat" else file.mkrntuple
+                tree = make("Events", dict.fromkeys(names, "float32"))
+                for _ in range(CLUSTERS):
+                    tree.extend(cluster())
+        for number in range(1, FILES):
+            (directory / kind / f"{number}.root").hardlink_to(first)
 
 
 class Lab:
@@ -147,8 +184,9 @@ class Lab:
             stop(server)
 
     @contextmanager
-    def xcache(self) -> Iterator[str]:
-        """A cold cache of the distribution's XRootD, as it is by default."""
+    def xcache(self, way: str) -> Iterator[str]:
+        """A cold XCache, as it is by default or with a longer prefetch (`NAME-tuned`)."""
+        name, _, tuned = way.partition("-")
         store = Path(tempfile.mkdtemp(dir="/dev/shm", prefix="root-jobs-"))
         shutil.chown(store, "nobody")
         origin = f"{self.address('origin', 'cache')}:{PORTS['origin']}"
@@ -158,11 +196,13 @@ class Lab:
         shutil.chown(state, "nobody")
         config.write_text(
             f"all.export /\nofs.osslib libXrdPss.so\npss.cachelib libXrdPfc.so\npss.origin {origin}\n"
-            f"oss.localroot {store}\nall.adminpath {state}\nall.pidpath {state}\n"
+            + ("pfc.prefetch 64\npfc.blocksize 512k\n" if tuned else "")
+            + f"oss.localroot {store}\nall.adminpath {state}\nall.pidpath {state}\n"
             f"xrd.port {PORTS['cache']}\npfc.ram 1g\npfc.diskusage 0.98 0.99\n"
         )
         as_nobody = ["runuser", "-u", "nobody", "--"]
-        server = self.start("cache", [*as_nobody, "xrootd", "-c", str(config), "-n", "x"], "xcache.log")
+        program = ["env", f"LD_LIBRARY_PATH={XCACHES[name] / 'lib'}", str(XCACHES[name] / "bin" / "xrootd")]
+        server = self.start("cache", [*as_nobody, *program, "-c", str(config), "-n", "x"], "xcache.log")
         try:
             address = self.address("cache", "client")
             wait_for_port(address, PORTS["cache"])
@@ -178,10 +218,13 @@ class Lab:
         store = Path(tempfile.mkdtemp(dir="/dev/shm", prefix="root-jobs-"))
         origin = f"{self.address('origin', 'cache')}:{PORTS['origin']}"
         config = store.with_suffix(".toml")
-        structure = kind.partition("-")[2] or "learn"
+        structure = kind.partition("-")[2]
+        blocks = ""
+        if structure == "off1m":
+            structure, blocks = "off", 'block_size = "1MiB"\n'
         config.write_text(
             f'[server]\nlisten = ["0.0.0.0:{PORTS["cache"]}"]\n[admin]\nlisten = "0.0.0.0:{PORTS["admin"]}"\n'
-            f'[store]\npath = "{store}"\n[read_ahead]\nstructure = "{structure}"\n'
+            f'[store]\npath = "{store}"\n{blocks}[read_ahead]\nstructure = "{structure}"\n'
             f'[[export]]\norigins = ["root://{origin}"]\n'
         )
         server = self.start("cache", [self.forebay, "serve", "--config", str(config)], "cache.log")
@@ -194,12 +237,26 @@ class Lab:
             shutil.rmtree(store)
             config.unlink()
 
-    def origin_bytes(self) -> int:
-        """Bytes that the cache has fetched."""
+    def sent_bytes(self) -> int:
+        """Bytes that the origin has sent, with headers of packets."""
+        command = [self.wan, "in", "origin", "--", "cat", "/proc/self/net/dev"]
+        shown = subprocess.run(command, capture_output=True, text=True, check=True)
+        lines = [line.split() for line in shown.stdout.splitlines() if line.strip().startswith("wan")]
+        return sum(int(line[9]) for line in lines)
+
+    def metrics(self) -> dict[str, float]:
+        """Requests to the origin and wasted bytes, by the metrics of Forebay."""
         address = self.address("cache", "client")
         with urlopen(f"http://{address}:{PORTS['admin']}/metrics") as page:
             lines = page.read().decode().splitlines()
-        return int(sum(float(line.split()[-1]) for line in lines if line.startswith("forebay_origin_bytes_total{")))
+
+        def total(*parts: str) -> float:
+            return sum(float(line.split()[-1]) for line in lines if all(part in line for part in parts))
+
+        return {
+            "origin_requests": total("forebay_origin_requests_total{"),
+            "wasted_mb": total("forebay_read_ahead_bytes_total{", 'event="wasted"') / 1e6,
+        }
 
 
 def stop(server: subprocess.Popen[bytes]) -> None:
@@ -247,17 +304,21 @@ def run(python: dict[str, str], job: str, url: str) -> float:
 def main() -> None:
     """Runs the jobs by each way, and prints a row for each."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--jobs", default=",".join(JOBS))
-    parser.add_argument("--ways", default="direct,xcache,forebay-off,forebay-learn")
+    parser.add_argument("--jobs", default="A,B,C,D,E,E2,F,G,H,I")
+    parser.add_argument("--ways", default="direct,xcache,forebay-off,forebay-learn,forebay-learn-and-remember")
+    parser.add_argument("--files", type=int, default=2, help="files that each job reads one after the other")
     parser.add_argument("--runs", type=int, default=1)
     parser.add_argument("--forebay", required=True)
     parser.add_argument("--wan", required=True)
     parser.add_argument("--root-python", required=True)
+    parser.add_argument("--xrootd6", type=Path, help="XRootD 6, for the ways xcache6 and xcache6-tuned")
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--out", type=Path)
     args = parser.parse_args()
-    if not (args.data / f"flat{FILES - 1}.root").exists():
+    if not (args.data / "fat" / f"{FILES - 1}.root").exists():
         make_files(args.data)
+    if args.xrootd6:
+        XCACHES["xcache6"] = args.xrootd6
     python = {"uproot": sys.executable, "root": args.root_python}
     rows = []
     with ExitStack() as stack:
@@ -266,34 +327,50 @@ def main() -> None:
         lab = Lab(directory, args.forebay, args.wan)
         stack.enter_context(lab.origin(args.data))
         time.sleep(2)
+        # Interleaved: a busy moment of the machine hits all ways.
         for job in args.jobs.split(","):
-            for way in args.ways.split(","):
-                rows.append(measure(lab, python, job, way, args.runs))
-                print(json.dumps(rows[-1]), flush=True)
+            for number in range(args.runs):
+                for way in args.ways.split(","):
+                    for row in measure(lab, python, job, way, args.files):
+                        rows.append({"run": number, **row})
+                        print(json.dumps(rows[-1]), flush=True)
     if args.out:
         args.out.write_text(json.dumps(rows, indent=2) + "\n")
 
 
-def measure(lab: Lab, python: dict[str, str], job: str, way: str, runs: int) -> dict[str, object]:
-    """A job on a cold file, again on a warm one: the difference is the time that it waited."""
-    cold, warm, moved = [], [], []
-    for _ in range(runs):
-        if way == "direct":
-            cold.append(run(python, job, f"root://{lab.address('origin', 'client')}:{PORTS['origin']}//flat0.root"))
-            continue
-        with lab.xcache() if way == "xcache" else lab.cache(way) as url:
-            # The session with the origin is in use.
-            run(python, "D", f"{url}/flat1.root")
-            before = lab.origin_bytes() if way != "xcache" else 0
-            cold.append(run(python, job, f"{url}/flat0.root"))
-            moved.append(lab.origin_bytes() - before if way != "xcache" else 0)
-            warm.append(run(python, job, f"{url}/flat0.root"))
-    row: dict[str, object] = {"job": job, "way": way, "cold_s": round(statistics.median(cold), 3)}
-    if warm:
-        row |= {"warm_s": round(statistics.median(warm), 3)}
-    if any(moved):
-        row |= {"origin_mb": round(statistics.median(moved) / 1e6, 1)}
-    return row
+def measure(lab: Lab, python: dict[str, str], job: str, way: str, files: int) -> Iterator[dict[str, object]]:
+    """A job on cold files of one dataset, and again on the last one: the difference is the time that it waited."""
+    dataset = DATASETS.get(job, "flat")
+    if way == "direct":
+        url = f"root://{lab.address('origin', 'client')}:{PORTS['origin']}/"
+        yield timed(lab, python, job, way, f"{url}/{dataset}/1.root") | {"file": 1}
+        return
+    is_forebay = way.startswith("forebay")
+    # Without memory all files are equal.
+    files = files if way == "forebay-learn-and-remember" else 1
+    with lab.cache(way) if is_forebay else lab.xcache(way) as url:
+        # The session with the origin is in use; of another dataset.
+        other = "fat" if dataset == "flat" else "flat"
+        run(python, "W", f"{url}/{other}/0.root")
+        rows = []
+        for number in range(1, files + 1):
+            before = lab.metrics() if is_forebay else {}
+            row = timed(lab, python, job, way, f"{url}/{dataset}/{number % FILES}.root") | {"file": number}
+            if is_forebay:
+                row |= {key: round(value - before[key], 2) for key, value in lab.metrics().items()}
+            rows.append(row)
+        # After a moment in which what was closed is counted and on the disk.
+        warm = run(python, job, f"{url}/{dataset}/{files % FILES}.root")
+        for row in rows:
+            yield row | {"warm_s": round(warm, 3)}
+
+
+def timed(lab: Lab, python: dict[str, str], job: str, way: str, url: str) -> dict[str, object]:
+    """The time of a job, and the bytes that the origin has sent meanwhile."""
+    before = lab.sent_bytes()
+    seconds = run(python, job, url)
+    sent = lab.sent_bytes() - before
+    return {"job": job, "way": way, "cold_s": round(seconds, 3), "origin_mb": round(sent / 1e6, 1)}
 
 
 if __name__ == "__main__":
