@@ -27,6 +27,12 @@ fn account_bytes(bencher: Bencher<'_, '_>) {
     bencher.bench(|| handle.account(Outcome::Hit, black_box(4096)));
 }
 
+#[divan::bench]
+fn note_a_read(bencher: Bencher<'_, '_>) {
+    let handle = Metrics::new().open_handle();
+    bencher.bench_local(|| handle.note_read(ReadKind::Read, black_box(4096)));
+}
+
 #[divan::bench(threads = [1, 2])]
 fn observe_a_duration(bencher: Bencher<'_, '_>) {
     let metrics = Metrics::new();
@@ -36,11 +42,22 @@ fn observe_a_duration(bencher: Bencher<'_, '_>) {
 #[divan::bench]
 fn log_a_close(bencher: Bencher<'_, '_>) {
     let subscriber = tracing_subscriber::fmt().with_ansi(false).with_writer(io::sink).finish();
-    let (log, client, account) = (AccessLog::default(), Client::default(), Metrics::new().open_handle());
+    let (log, client, handle) = (AccessLog::default(), Client::default(), Metrics::new().open_handle());
     let lfn = Lfn::parse("/store/mc/NANOAODSIM/0A1B2C3D.root").expect("the name is good");
     let duration = Duration::from_millis(12);
-    let (client, lfn, account) = (&client, &lfn, &account);
-    let event = CloseEvent { open: 1, at: now(), client, lfn, origin: None, account, duration, opens: 1 };
+    let event = CloseEvent {
+        open: 1,
+        at: now(),
+        client: &client,
+        lfn: &lfn,
+        origin: None,
+        size: 1 << 30,
+        purpose: OpenPurpose::Read,
+        account: handle.shared(),
+        duration,
+        opens: 1,
+        file: None,
+    };
     tracing::subscriber::with_default(subscriber, || bencher.bench_local(|| log.closed(black_box(&event))));
 }
 
@@ -66,8 +83,9 @@ fn traced() -> (Box<dyn ReadEvents>, ReadAnswer) {
     let options = TraceOptions { directory, sample: Sample::ALL, only: Vec::new(), file_bytes: 1 << 30, files_max: 1 };
     let trace = Trace::start(options, (now, 1_700_000_000_000_000), Metrics::new()).expect("there are threads");
     let (client, lfn) = (Client::default(), Lfn::parse("/f").expect("the name is good"));
-    let (client, lfn, purpose) = (&client, &lfn, OpenPurpose::Read);
-    let open = OpenEvent { open: 1, at: now, client, lfn, origin: None, size: 1 << 30, purpose };
+    let handle = Metrics::new().open_handle();
+    let (client, lfn, purpose, account) = (&client, &lfn, OpenPurpose::Read, handle.shared());
+    let open = OpenEvent { open: 1, at: now, client, lfn, origin: None, size: 1 << 30, purpose, account };
     let file = trace.opened(&open).expect("all are drawn");
     (file, ReadAnswer { received: now, done: now + Duration::from_micros(17), outcome: Outcome::Hit })
 }

@@ -3,7 +3,7 @@
 //! The engine reports opens, hand-overs and closes, the fronts report logins, reads, refusals and failures. Both have the
 //! [`Observers`] of the process. Events borrow their facts: a subscriber copies what it keeps.
 
-use crate::{AccessLog, OpenHandle};
+use crate::{AccessLog, FileUse, HandleAccount, ReadKind};
 use forebay_types::{ByteRange, Lfn, OriginId, Outcome, Side};
 use std::{
     fmt,
@@ -55,6 +55,8 @@ pub struct OpenEvent<'a> {
     pub origin: Option<&'a OriginId>,
     pub size: u64,
     pub purpose: OpenPurpose,
+    /// Counts what the client reads from now on.
+    pub account: &'a Arc<HandleAccount>,
 }
 
 /// The reason why a file is open.
@@ -87,12 +89,16 @@ pub struct CloseEvent<'a> {
     pub lfn: &'a Lfn,
     /// `None` for a local export.
     pub origin: Option<&'a OriginId>,
-    /// Holds the bytes that the client has got, by outcome.
-    pub account: &'a OpenHandle,
+    pub size: u64,
+    pub purpose: OpenPurpose,
+    /// The bytes that the client has got, by outcome, and its reads.
+    pub account: &'a Arc<HandleAccount>,
     /// Time from open to close.
     pub duration: Duration,
-    /// Clients that had the file open, this one included.
+    /// Clients that had the file open, this one included: 1 ends the file's access period.
     pub opens: u64,
+    /// The file's use by all of its clients in this period; `None` for a local export.
+    pub file: Option<&'a FileUse>,
 }
 
 /// An open was refused: by a rule, by a limit, or because the server is stopping.
@@ -122,14 +128,6 @@ pub struct FailedEvent<'a> {
     pub reason: &'a str,
     /// Time from the request to the failure; `None` of reads.
     pub duration: Option<Duration>,
-}
-
-/// A request that reads one range.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum ReadKind {
-    Read,
-    /// With checksums of the pages.
-    PageRead,
 }
 
 /// The times of a request that was answered, and where its bytes came from.
@@ -303,12 +301,12 @@ mod tests {
         #[expect(clippy::disallowed_methods, reason = "some moment; nothing depends on which")]
         let at = Instant::now();
         let answer = ReadAnswer { received: at, done: at, outcome: Outcome::Hit };
-        let (client, account) = (Client::default(), Metrics::new().open_handle());
-        account.account(Outcome::Hit, 1000);
+        let (client, handle) = (Client::default(), Metrics::new().open_handle());
+        handle.account(Outcome::Hit, 1000);
+        let (size, purpose, account) = (9, OpenPurpose::Read, handle.shared());
         for path in ["/a", "/b", "/c"] {
             let (lfn, open) = (Lfn::parse(path).unwrap(), observers.next_open());
-            let event =
-                OpenEvent { open, at, client: &client, lfn: &lfn, origin: None, size: 9, purpose: OpenPurpose::Read };
+            let event = OpenEvent { open, at, client: &client, lfn: &lfn, origin: None, size, purpose, account };
             let Some(reads) = observers.opened(&event) else {
                 assert_eq!(path, "/c", "a file that no subscriber wants to follow");
                 continue;
@@ -316,8 +314,8 @@ mod tests {
             reads.read(ReadKind::Read, ByteRange::at(0, open), &answer);
             reads.read_vector(&[ByteRange::at(0, 10), ByteRange::at(20, 30)], &answer);
             let duration = Duration::ZERO;
-            let (client, lfn, account) = (&client, &lfn, &account);
-            reads.closed(&CloseEvent { open, at, client, lfn, origin: None, account, duration, opens: 1 });
+            let (client, lfn, origin, file, opens) = (&client, &lfn, None, None, 1);
+            reads.closed(&CloseEvent { open, at, client, lfn, origin, size, purpose, account, duration, opens, file });
         }
         let counted = followers.map(|follower| *follower.1.lock());
         assert_eq!(counted, [1041, 1041, 1042]);

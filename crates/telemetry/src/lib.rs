@@ -8,11 +8,13 @@ mod declare;
 mod exposition;
 mod failing_servers;
 mod file_events;
+mod file_use;
 mod histogram;
 mod label;
 mod logging;
 mod metrics;
 mod open_handle;
+mod operations;
 mod origins;
 mod readiness;
 mod trace;
@@ -21,8 +23,9 @@ pub use access_log::{ACCESS_TARGET, AccessLog};
 pub use failing_servers::{FailingServer, Fault};
 pub use file_events::{
     Client, CloseEvent, DirectEvent, FailedEvent, FileEvents, LoginEvent, Observers, OpenEvent, OpenPurpose,
-    ReadAnswer, ReadEvents, ReadKind, RefusedEvent,
+    ReadAnswer, ReadEvents, RefusedEvent,
 };
+pub use file_use::{FileBytes, FileUse};
 pub use label::{
     BlockCheck, CheckResult, ChecksumComparison, ColumnEvent, ConnectionLimit, Decided, DiskOperation, DropReason,
     IndexPhase, NotKept, NotReadAhead, ReadAheadEvent, ReadAheadSource, RequestKind, SentTo, StructureOutcome,
@@ -30,7 +33,8 @@ pub use label::{
 };
 pub use logging::{LogControl, LogError, LogFormat, check_log_filter, init_logging};
 pub use metrics::{CacheLevel, ConnectionGuard, DiskGauges, Metrics};
-pub use open_handle::OpenHandle;
+pub use open_handle::{HandleAccount, OpenHandle};
+pub use operations::{Operations, ReadKind, Spread};
 pub use origins::{ORIGIN_LABEL_OTHER, ORIGIN_LABELS_MAX, OriginMetrics};
 pub use readiness::Readiness;
 pub use trace::{Sample, Trace, TraceOptions};

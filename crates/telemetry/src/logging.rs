@@ -196,7 +196,7 @@ fn is_obeyed(letter: char) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{AccessLog, Client, CloseEvent, FailedEvent, FileEvents as _, Metrics, RefusedEvent};
+    use crate::{AccessLog, Client, CloseEvent, FailedEvent, FileEvents as _, Metrics, OpenPurpose, RefusedEvent};
     use forebay_types::{Endpoint, Lfn, Outcome, Side};
     use std::{
         sync::{Arc, Mutex},
@@ -240,18 +240,21 @@ mod tests {
     }
 
     fn log_a_close() {
-        let account = Metrics::new().open_handle();
-        account.account(Outcome::Hit, 4096);
-        account.account(Outcome::Missed, 100);
+        let handle = Metrics::new().open_handle();
+        handle.account(Outcome::Hit, 4096);
+        handle.account(Outcome::Missed, 100);
         AccessLog::default().closed(&CloseEvent {
             open: 1,
             at: now(),
             client: &client(),
             lfn: &lfn(),
             origin: Some(&Endpoint::new("origin.example", 1094).into()),
-            account: &account,
+            size: 8192,
+            purpose: OpenPurpose::Read,
+            account: handle.shared(),
             duration: Duration::from_millis(1500),
             opens: 2,
+            file: None,
         });
     }
 

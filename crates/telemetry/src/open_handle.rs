@@ -1,31 +1,73 @@
 //! The accounting of an open file handle.
 
-use crate::{label::PerLabel, metrics::Metrics};
+use crate::{
+    label::PerLabel,
+    metrics::Metrics,
+    operations::{OperationCounters, Operations, ReadKind},
+};
 use forebay_types::Outcome;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering},
+};
 
 /// One client's open file: counted as open until dropped, and the only place where the bytes it reads are counted, for the
 /// process and for the access log at once. So both agree, and each byte counts once.
 #[derive(Debug)]
 pub struct OpenHandle {
     metrics: Metrics,
+    account: Arc<HandleAccount>,
+}
+
+/// What a client has read through one open. A subscriber may keep it to follow a file that stays open for long.
+#[derive(Debug, Default)]
+pub struct HandleAccount {
     bytes: PerLabel<AtomicU64, { Outcome::ALL.len() }>,
+    operations: OperationCounters,
 }
 
 impl OpenHandle {
     pub(crate) fn new(metrics: Metrics) -> Self {
-        Self { metrics, bytes: PerLabel::default() }
+        Self { metrics, account: Arc::default() }
     }
 
     /// Counts bytes sent to the client.
     pub fn account(&self, outcome: Outcome, bytes: u64) {
-        self.bytes.of(outcome).fetch_add(bytes, Ordering::Relaxed);
+        self.account.bytes.of(outcome).fetch_add(bytes, Ordering::Relaxed);
         self.metrics.add_client_bytes(outcome, bytes);
     }
 
-    /// Bytes counted so far under `outcome`.
+    /// Counts a read that was received. Calls of this and [`OpenHandle::note_vector`] must not overlap, else operations
+    /// are lost: the task of the connection that owns the handle makes them.
+    pub fn note_read(&self, kind: ReadKind, bytes: u64) {
+        self.account.operations.add_read(kind, bytes);
+    }
+
+    /// Counts a vector read that was received. As for [`OpenHandle::note_read`].
+    pub fn note_vector(&self, elements: u64, bytes: u64) {
+        self.account.operations.add_vector(elements, bytes);
+    }
+
+    /// What was counted so far.
+    pub const fn shared(&self) -> &Arc<HandleAccount> {
+        &self.account
+    }
+}
+
+impl HandleAccount {
+    /// Bytes sent to the client so far under `outcome`.
     pub fn bytes(&self, outcome: Outcome) -> u64 {
         self.bytes.of(outcome).load(Ordering::Relaxed)
+    }
+
+    /// Bytes sent to the client so far.
+    pub fn all_bytes(&self) -> u64 {
+        Outcome::ALL.into_iter().map(|outcome| self.bytes(outcome)).sum()
+    }
+
+    /// The reads that were received so far.
+    pub fn operations(&self) -> Operations {
+        self.operations.load()
     }
 }
 
@@ -49,7 +91,7 @@ mod tests {
             second.account(outcome, 10 * bytes);
         }
         for outcome in Outcome::ALL {
-            assert_eq!(metrics.client_bytes(outcome), first.bytes(outcome) + second.bytes(outcome));
+            assert_eq!(metrics.client_bytes(outcome), first.shared().bytes(outcome) + second.shared().bytes(outcome));
         }
         assert_eq!(metrics.open_handles(), 2);
         drop((first, second));

@@ -1,8 +1,8 @@
 //! A subscriber to what happens to files that tests can read.
 
 use forebay_telemetry::{
-    CloseEvent, DirectEvent, FailedEvent, FileEvents, LoginEvent, OpenEvent, ReadAnswer, ReadEvents, ReadKind,
-    RefusedEvent,
+    CloseEvent, DirectEvent, FailedEvent, FileEvents, FileUse, LoginEvent, OpenEvent, Operations, ReadAnswer,
+    ReadEvents, ReadKind, RefusedEvent,
 };
 use forebay_types::{ByteRange, Outcome};
 use parking_lot::Mutex;
@@ -10,7 +10,19 @@ use std::sync::Arc;
 
 /// Records each event as a line of text. Clones share their lines.
 #[derive(Clone, Debug, Default)]
-pub struct EventRecorder(Arc<Mutex<Vec<String>>>);
+pub struct EventRecorder {
+    lines: Arc<Mutex<Vec<String>>>,
+    closes: Arc<Mutex<Vec<Closed>>>,
+}
+
+/// The operations and the use of a file, from the event of its close.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Closed {
+    pub open: u64,
+    pub operations: Operations,
+    pub opens: u64,
+    pub file: Option<FileUse>,
+}
 
 /// Records the reads of one open.
 struct ReadRecorder {
@@ -21,11 +33,17 @@ struct ReadRecorder {
 impl EventRecorder {
     #[must_use]
     pub fn lines(&self) -> Vec<String> {
-        self.0.lock().clone()
+        self.lines.lock().clone()
+    }
+
+    /// All closes so far.
+    #[must_use]
+    pub fn closes(&self) -> Vec<Closed> {
+        self.closes.lock().clone()
     }
 
     fn add(&self, line: String) {
-        self.0.lock().push(line);
+        self.lines.lock().push(line);
     }
 }
 
@@ -46,6 +64,8 @@ impl FileEvents for EventRecorder {
     }
 
     fn closed(&self, event: &CloseEvent<'_>) {
+        let (open, operations, opens) = (event.open, event.account.operations(), event.opens);
+        self.closes.lock().push(Closed { open, operations, opens, file: event.file.cloned() });
         let bytes = Outcome::ALL.map(|outcome| format!(" {outcome}={}", event.account.bytes(outcome)));
         self.add(format!("close {}{}", event.open, bytes.concat()));
     }

@@ -10,6 +10,7 @@ use crate::{
 use forebay_net::NowaitReads;
 use forebay_telemetry::{
     Client, CloseEvent, FailedEvent, FileEvents as _, Observers, OpenEvent, OpenHandle, OpenPurpose, ReadEvents,
+    ReadKind,
 };
 use forebay_types::{ByteRange, FileStat, Lfn, OriginId, Outcome, Side};
 use std::{fs::File, io, sync::Arc, time::Instant};
@@ -103,6 +104,17 @@ impl Handle {
         events.failed(&FailedEvent { at, client, lfn, open: Some(*number), side, kind, reason, duration: None });
     }
 
+    /// Counts a read, when it is received: `range` ends at the end of the file. The task of the connection that has the handle
+    /// calls it, and no other one.
+    pub fn note_operation(&self, kind: ReadKind, range: ByteRange) {
+        self.opened.account.note_read(kind, range.len());
+    }
+
+    /// Counts a vector read with so many elements of this file. As for [`Self::note_operation`].
+    pub fn note_vector(&self, elements: u64, bytes: u64) {
+        self.opened.account.note_vector(elements, bytes);
+    }
+
     /// The observer of the reads, if a subscriber wants them: the front that answers a read reports it.
     pub fn reads(&self) -> Option<&dyn ReadEvents> {
         self.opened.reads.as_deref()
@@ -110,7 +122,7 @@ impl Handle {
 
     /// Bytes given through this handle so far under `outcome`.
     pub fn bytes(&self, outcome: Outcome) -> u64 {
-        self.opened.account.bytes(outcome)
+        self.opened.account.shared().bytes(outcome)
     }
 }
 
@@ -123,6 +135,7 @@ pub(crate) struct Opened {
     pub(crate) lfn: Lfn,
     pub(crate) caller: Arc<Caller>,
     opened: Instant,
+    purpose: OpenPurpose,
     disk_reads: Arc<DiskReads>,
     events: Observers,
     /// Its number among the events.
@@ -170,9 +183,12 @@ impl Opened {
         let client = &caller.client;
         let origin = source.origin();
         let size = source.size();
-        let reads = events.opened(&OpenEvent { open: number, at, client, lfn: &lfn, origin, size, purpose });
+        let handle = metrics.open_handle();
+        let account = handle.shared();
+        let reads = events.opened(&OpenEvent { open: number, at, client, lfn: &lfn, origin, size, purpose, account });
         Self {
-            account: metrics.open_handle(),
+            account: handle,
+            purpose,
             tracker: Arc::default(),
             caller: Arc::clone(caller),
             disk_reads: Arc::clone(disk_reads),
@@ -190,7 +206,7 @@ impl Opened {
     pub(crate) fn account(&self, outcome: Outcome, bytes: u64) {
         self.account.account(outcome, bytes);
         if let Source::Cached(file) = &self.source {
-            file.account(outcome, bytes);
+            file.account.add(outcome, bytes);
         }
     }
 
@@ -243,14 +259,27 @@ impl Drop for Opened {
         });
         let at = forebay_net::clock::monotonic();
         let duration = at.saturating_duration_since(self.opened);
-        let opens = match &self.source {
+        let (opens, file) = match &self.source {
             // The close of the file yields the number of clients that had it open, which the event reports.
-            Source::Cached(file) => file.detach(duration),
-            Source::Local { .. } => 1,
+            Source::Cached(file) => {
+                let (opens, file) = file.detach(duration);
+                (opens, Some(file))
+            }
+            Source::Local { .. } => (1, None),
         };
-        let Self { caller, lfn, account, number, .. } = &*self;
-        let (client, origin) = (&caller.client, self.source.origin());
-        let event = CloseEvent { open: *number, at, client, lfn, origin, account, duration, opens };
+        let event = CloseEvent {
+            open: self.number,
+            at,
+            client: &self.caller.client,
+            lfn: &self.lfn,
+            origin: self.source.origin(),
+            size: self.source.size(),
+            purpose: self.purpose,
+            account: self.account.shared(),
+            duration,
+            opens,
+            file: file.as_ref(),
+        };
         if let Some(reads) = &self.reads {
             reads.closed(&event);
         }

@@ -326,6 +326,7 @@ impl Read {
                 wait_for_memory(file, range.len()).await?
             }
         };
+        file.account.note_server(&origin.identity().origin);
         if let Some(ReadStep::Bypass(bypass)) = self.pieces.front_mut() {
             *bypass = Bypass { range, stream: Some((origin.read(range), reservation)) };
         }

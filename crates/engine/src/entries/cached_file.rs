@@ -6,12 +6,13 @@ use crate::{
     entries::{
         block_sums::WrittenSums,
         claims::Claims,
+        file_account::FileAccount,
         file_context::FileContext,
         file_read_ahead::FileReadAhead,
         file_structure::FileStructure,
         from_origin::{FromOrigin, LastCheck},
         lazy_data_file::NotCreated,
-        stored_entry::{Account, Record, StoredEntry},
+        stored_entry::{Record, StoredEntry},
     },
     namespace::routes::OriginTarget,
 };
@@ -20,8 +21,8 @@ use forebay_index::{Change, Facts};
 use forebay_net::NowaitReads;
 use forebay_origin::{OriginError, OriginFile, SharedValue};
 use forebay_store::VolumeId;
-use forebay_telemetry::{DiskOperation, DropReason, NotKept};
-use forebay_types::{BlockIndex, ByteRange, FileKind, FileStat, Lfn, OriginId, Outcome, Validator};
+use forebay_telemetry::{DiskOperation, DropReason, FileUse, NotKept};
+use forebay_types::{BlockIndex, ByteRange, FileKind, FileStat, Lfn, OriginId, Validator};
 use parking_lot::Mutex;
 use std::{
     fs::File,
@@ -47,7 +48,7 @@ pub(crate) struct CachedFile {
     pub(crate) stored: Option<StoredEntry>,
     origin_file: Mutex<Arc<SharedValue<Arc<dyn OriginFile>, Error>>>,
     pub(crate) claims: Claims,
-    account: Account,
+    pub(crate) account: FileAccount,
     pub(crate) last_check: Mutex<LastCheck>,
     pub(crate) read_ahead: FileReadAhead,
     pub(crate) structure: FileStructure,
@@ -103,7 +104,7 @@ impl CachedFile {
             stored,
             origin_file: Mutex::new(Arc::new(origin_file)),
             claims: Claims::default(),
-            account: Account::default(),
+            account: FileAccount::default(),
             last_check: Mutex::new(last_check),
             users: AtomicU64::new(0),
             owner: OnceLock::new(),
@@ -167,10 +168,6 @@ impl CachedFile {
     pub(crate) fn counts_as_cached(&self) -> bool {
         let criteria = &self.target.decisions.options.cached;
         self.stored.as_ref().is_some_and(|stored| criteria.are_met(stored.map.written_bytes(), self.size()))
-    }
-
-    pub(crate) fn account(&self, outcome: Outcome, bytes: u64) {
-        self.account.add(outcome, bytes);
     }
 
     pub(crate) fn is_complete(&self) -> bool {
@@ -250,6 +247,7 @@ impl CachedFile {
     /// Notes blocks that were written, unless they must not be trusted.
     pub(crate) fn note_written(&self, stored: &StoredEntry, blocks: ByteRange, sums: &WrittenSums, verified: bool) {
         self.context.metrics.add_disk_written(blocks.len());
+        self.account.add_written(blocks.len());
         // Asked under the record's lock: a retired file must not gain blocks after it was sealed.
         let grown = stored.note_written(blocks, sums, verified, || !self.is_retired());
         if let (Some((before, present)), Some(key)) = (grown, self.key()) {
@@ -338,6 +336,8 @@ impl CachedFile {
         let Some(record) = &mut record else { return };
         if is_first {
             record.period_start = self.account.bytes();
+            record.last_use = record.cinfo.accesses.last().and_then(|access| access.detached);
+            self.account.forget_servers();
             record.cinfo.begin_access(forebay_net::clock::now_unix());
         }
         if let Some(access) = record.cinfo.accesses.last_mut() {
@@ -366,15 +366,15 @@ impl CachedFile {
         self.owner.get().map(String::as_str)
     }
 
-    /// A client has closed the file after `open_for`; returns how many had it open until now.
-    pub(crate) fn detach(&self, open_for: Duration) -> u64 {
+    /// A client has closed the file after `open_for`; returns how many had it open until now, and its use by all of them.
+    pub(crate) fn detach(&self, open_for: Duration) -> (u64, FileUse) {
         let mut record = self.stored.as_ref().map(|stored| stored.record.lock());
         let users_before = self.users.fetch_sub(1, Ordering::AcqRel);
         // The bytes fetched ahead and not read by now were fetched in vain.
         if users_before == 1 {
-            self.read_ahead.note_all_left();
+            self.account.add_wasted(self.read_ahead.note_all_left());
         }
-        let Some(record) = &mut record else { return users_before };
+        let Some(record) = &mut record else { return (users_before, self.usage(None)) };
         self.refresh_access(record);
         if let Some(access) = record.cinfo.accesses.last_mut() {
             let seconds = i32::try_from(open_for.as_secs()).unwrap_or(i32::MAX);
@@ -383,7 +383,23 @@ impl CachedFile {
             access.detached = (users_before == 1).then(forebay_net::clock::now_unix);
         }
         record.note_change();
-        users_before
+        (users_before, self.usage(Some(record)))
+    }
+
+    /// The use of the file in the current access period.
+    fn usage(&self, record: Option<&Record>) -> FileUse {
+        let (geometry, bytes) = (self.geometry, self.account.bytes());
+        let period = record.and_then(|record| record.cinfo.accesses.last());
+        FileUse {
+            block_size: geometry.block_size(),
+            blocks: geometry.block_count(),
+            blocks_done: self.stored.as_ref().map_or(0, |stored| stored.map.written_count()),
+            accesses: record.map_or(0, |record| record.cinfo.access_count),
+            attached: period.map_or(0, |period| period.attached),
+            last_use: record.and_then(|record| record.last_use),
+            bytes: record.map_or(bytes, |record| bytes.since(&record.period_start)),
+            servers: self.account.servers(),
+        }
     }
 
     /// Brings the newest access record up to the account.

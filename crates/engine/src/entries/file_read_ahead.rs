@@ -113,8 +113,11 @@ impl FileReadAhead {
         self.ledger.was_advised(range)
     }
 
-    pub(crate) fn note_all_left(&self) {
-        self.count(ReadAheadEvent::Wasted, self.ledger.give_up());
+    /// No client has the file open any more. Returns the bytes that were fetched ahead in vain.
+    pub(crate) fn note_all_left(&self) -> u64 {
+        let wasted = self.ledger.give_up();
+        self.count(ReadAheadEvent::Wasted, wasted);
+        wasted.sum()
     }
 
     fn count(&self, event: ReadAheadEvent, bytes: AheadBytes) {

@@ -3,6 +3,7 @@
 pub(crate) mod block_sums;
 pub(crate) mod cached_file;
 pub(crate) mod claims;
+pub(crate) mod file_account;
 pub(crate) mod file_context;
 pub(crate) mod file_read_ahead;
 pub(crate) mod file_structure;

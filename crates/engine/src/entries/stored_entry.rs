@@ -9,7 +9,8 @@ use crate::{
 use forebay_cache::{AdlerPieces, BlockMap, BlockSet, BlockSums, Cinfo, DataFileId, Trust};
 use forebay_index::Generation;
 use forebay_store::{DataFile, Entry, FileIdentity, OriginMark};
-use forebay_types::{BlockIndex, ByteRange, Outcome};
+use forebay_telemetry::FileBytes;
+use forebay_types::{BlockIndex, ByteRange};
 use parking_lot::Mutex;
 use std::{
     fs::Permissions,
@@ -17,10 +18,7 @@ use std::{
     os::unix::fs::PermissionsExt,
     sync::{
         Arc,
-        atomic::{
-            AtomicBool, AtomicU64,
-            Ordering::{self, Relaxed},
-        },
+        atomic::{AtomicBool, Ordering},
     },
     time::Instant,
 };
@@ -68,7 +66,9 @@ pub(crate) struct Record {
     /// Syncs that have failed since the last one that did not.
     pub(crate) failed_syncs: u32,
     /// The account when the access period began.
-    pub(crate) period_start: Bytes,
+    pub(crate) period_start: FileBytes,
+    /// The end of the access period before this one, in seconds of the Unix epoch.
+    pub(crate) last_use: Option<i64>,
 }
 
 impl StoredEntry {
@@ -83,7 +83,8 @@ impl StoredEntry {
             dirty_since: None,
             is_syncing: false,
             failed_syncs: 0,
-            period_start: Bytes::default(),
+            period_start: FileBytes::default(),
+            last_use: None,
         };
         let is_complete_on_disk = AtomicBool::new(map.is_complete());
         Self {
@@ -285,50 +286,6 @@ impl Record {
     }
 }
 
-/// Bytes of one file given to clients, as its access records count them.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub(crate) struct Bytes {
-    pub(crate) hit: u64,
-    /// From the origin and kept.
-    pub(crate) missed: u64,
-    /// From the origin and not kept.
-    pub(crate) bypassed: u64,
-}
-
-impl Bytes {
-    pub(crate) const fn since(&self, earlier: &Self) -> Self {
-        Self {
-            hit: self.hit.saturating_sub(earlier.hit),
-            missed: self.missed.saturating_sub(earlier.missed),
-            bypassed: self.bypassed.saturating_sub(earlier.bypassed),
-        }
-    }
-}
-
-/// Counters of one file's bytes that many tasks add to.
-#[derive(Debug, Default)]
-pub(crate) struct Account {
-    hit: AtomicU64,
-    missed: AtomicU64,
-    bypassed: AtomicU64,
-}
-
-impl Account {
-    pub(crate) fn add(&self, outcome: Outcome, bytes: u64) {
-        let counter = match outcome {
-            Outcome::Hit => &self.hit,
-            // XCache counts them so: the bytes came from the origin and were kept.
-            Outcome::Missed | Outcome::Coalesced => &self.missed,
-            Outcome::Bypassed => &self.bypassed,
-        };
-        counter.fetch_add(bytes, Relaxed);
-    }
-
-    pub(crate) fn bytes(&self) -> Bytes {
-        Bytes { hit: self.hit.load(Relaxed), missed: self.missed.load(Relaxed), bypassed: self.bypassed.load(Relaxed) }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -357,14 +314,5 @@ mod tests {
         });
         assert_eq!(mode(), OWNER_ONLY, "taking blocks back waits for the publication, and closes the file");
         assert_eq!(stored.publish(open_to_all).unwrap(), None, "it is not whole any more");
-    }
-
-    #[test]
-    fn coalesced_bytes_count_as_missed_in_the_history() {
-        let account = Account::default();
-        for (outcome, bytes) in Outcome::ALL.into_iter().zip(1..) {
-            account.add(outcome, bytes);
-        }
-        assert_eq!(account.bytes(), Bytes { hit: 1, missed: 2 + 3, bypassed: 4 });
     }
 }

@@ -161,6 +161,7 @@ fn drop_blocks(file: &Arc<CachedFile>, stored: &StoredEntry, bad: &[Bad]) {
             file.note_read_failure();
         }
     }
+    file.account.add_damaged_blocks(bad.len() as u64);
     // Forgotten before the sync: the record that it writes no longer names them.
     stored.forget(bad.iter().map(|bad| bad.index));
     file_sync::sync(file);

@@ -96,8 +96,10 @@ async fn drive(
             return Ok(());
         }
     };
+    file.account.note_server(&origin.identity().origin);
     let writer = Writer::new(file, fill, origin.as_ref());
-    let mut reception = Reception { file, fill, reservation, stored, origin: origin.as_ref(), writer };
+    let is_ahead = demand.is_none();
+    let mut reception = Reception { file, fill, reservation, stored, origin: origin.as_ref(), is_ahead, writer };
     let received = reception.all(demand).await;
     // After a failure too: what has come is kept, and no write is under way when the blocks are given free.
     reception.writer.finish(stored).await;
@@ -146,6 +148,8 @@ struct Reception<'a> {
     reservation: &'a Reservation,
     stored: &'a StoredEntry,
     origin: &'a dyn OriginFile,
+    /// Whether no reader had requested the bytes.
+    is_ahead: bool,
     writer: Writer<'a>,
 }
 
@@ -203,6 +207,7 @@ impl Reception<'_> {
             let Some(chunk) = next else { return Ok(()) };
             let Chunk { bytes, page_sums } = chunk.map_err(Error::Origin)?;
             delivery.note_bytes(bytes.len() as u64);
+            self.file.account.add_fetched(bytes.len() as u64, self.is_ahead);
             let bytes = self.reservation.attach(bytes).ok_or(Stop::Cut(Cut::Memory))?;
             self.writer.arrived(part_index, self.fill.add(part_index, Chunk { bytes, page_sums })?);
             self.writer.start(self.stored);

@@ -36,6 +36,7 @@ impl ConnectionContext {
             }
         };
         let range = ByteRange::at(read.offset, u64::from(read.len)).clipped_to(handle.size());
+        handle.note_operation(ReadKind::PageRead, range);
         let is_for_this_stream = read.path_id == 0;
         if is_for_this_stream && range.is_empty() {
             report_read(handle, ReadKind::PageRead, range, self.received, Outcome::Hit);

@@ -44,6 +44,7 @@ impl ConnectionContext {
             }
         };
         let range = ByteRange::at(read.offset, u64::from(read.len)).clipped_to(handle.size());
+        handle.note_operation(ReadKind::Read, range);
         // Another connection sends the answer, so only its task may write it.
         if read.path_id != 0 {
             let handle = handle.clone();

@@ -42,6 +42,7 @@ impl ConnectionContext {
             self.fail(stream_id, &failure);
             return Ok(());
         }
+        self.note_vector(read);
         if read.path_id != 0 {
             self.start_read_vector(stream_id, read, Vec::new(), Progress::default());
             return Ok(());
@@ -110,6 +111,29 @@ impl ConnectionContext {
             }
         }
         Ok(())
+    }
+
+    /// Counts the vector for each file that it reads from: mostly one, so others are kept apart and cost nothing then.
+    fn note_vector(&self, read: &ReadVector<'_>) {
+        let Some(first) = read.elements.iter().next().map(|element| element.handle) else { return };
+        let mut of_first = (first, 0, 0);
+        let mut others: Vec<(FileHandle, u64, u64)> = Vec::new();
+        for ReadElement { handle, len, .. } in read.elements.iter() {
+            let of_handle = if handle == first {
+                Some(&mut of_first)
+            } else {
+                others.iter_mut().find(|(name, ..)| *name == handle)
+            };
+            match of_handle {
+                Some((_, elements, bytes)) => (*elements, *bytes) = (*elements + 1, *bytes + u64::from(len)),
+                None => others.push((handle, 1, u64::from(len))),
+            }
+        }
+        for (name, elements, bytes) in others.into_iter().chain([of_first]) {
+            if let Some(handle) = self.handles.get(name) {
+                handle.note_vector(elements, bytes);
+            }
+        }
     }
 
     /// Appends the header of a frame, and makes room for a body of up to `body_len` bytes.

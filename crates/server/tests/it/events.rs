@@ -4,6 +4,7 @@ use crate::site::{Site, element, open, run};
 use forebay_origin::OriginError;
 use forebay_proto::{ErrorCode, OpenOptions};
 use forebay_server::Options;
+use forebay_telemetry::{FileBytes, Operations, Spread};
 use forebay_testkit::MemoryOrigin;
 
 #[test]
@@ -23,6 +24,49 @@ fn a_file_is_followed_from_the_login_to_its_close() {
         assert!(others[1].starts_with("ReadVector 1 of 2 "), "{others:?}");
         assert_eq!(others[2..], ["failed open tester /elsewhere authorization not_authorized"]);
         assert!(close.len() == 1 && close[0].starts_with("close 1 hit="), "{close:?}");
+    });
+}
+
+#[test]
+fn a_close_reports_the_operations_of_its_open_and_the_use_of_the_file() {
+    run(async {
+        let site = Site::of_origin(100_000, Options::default()).await;
+        let mut peer = site.login().await;
+        let (first, second) = (peer.open("/store/f").await, peer.open("/store/f").await);
+        let other = peer.open("/store/g").await;
+        peer.read(first, 5, 100).await.unwrap();
+        // The second part of this range lies after the end of the file.
+        peer.read(first, 99_000, 4096).await.unwrap();
+        peer.pgread(first, 0, 4096).await.unwrap();
+        peer.readv(&[element(first, 0, 10), element(other, 7, 300), element(first, 50, 20)]).await.unwrap();
+        peer.close(first).await.unwrap();
+        peer.read(second, 0, 1).await.unwrap();
+        peer.close(second).await.unwrap();
+        peer.close(other).await.unwrap();
+        let closes = site.events.closes();
+        let close = |open| closes.iter().find(|close| close.open == open).unwrap().clone();
+        let spread = |sizes: &[u64]| Spread {
+            count: sizes.len() as u64,
+            sum: sizes.iter().sum(),
+            min: *sizes.iter().min().unwrap(),
+            max: *sizes.iter().max().unwrap(),
+        };
+        let (reads, page_reads) = (spread(&[100, 1000]), spread(&[4096]));
+        assert_eq!(
+            close(1).operations,
+            Operations { reads, page_reads, vectors: spread(&[30]), elements: spread(&[2]) }
+        );
+        assert_eq!(close(2).operations, Operations { reads: spread(&[1]), ..Operations::default() });
+        let of_other = Operations { vectors: spread(&[300]), elements: spread(&[1]), ..Operations::default() };
+        assert_eq!(close(3).operations, of_other);
+
+        assert_eq!((close(1).opens, close(2).opens), (2, 1), "the second close ends the access period");
+        let file = close(2).file.unwrap();
+        assert_eq!((file.block_size, file.blocks, file.accesses, file.last_use), (65_536, 2, 1, None));
+        let FileBytes { hit, missed, bypassed, fetched, .. } = file.bytes;
+        assert_eq!(hit + missed + bypassed, 100 + 1000 + 4096 + 30 + 1, "bytes of all clients of the file");
+        assert!(fetched >= 4096 + 1000, "what is read was fetched before: {fetched}");
+        assert_eq!(file.servers, [MemoryOrigin::endpoint().into()]);
     });
 }
 

@@ -9,8 +9,8 @@ mod line;
 mod writer;
 
 use crate::{
-    Metrics,
-    file_events::{CloseEvent, FileEvents, OpenEvent, OpenPurpose, ReadAnswer, ReadEvents, ReadKind},
+    Metrics, ReadKind,
+    file_events::{CloseEvent, FileEvents, OpenEvent, OpenPurpose, ReadAnswer, ReadEvents},
 };
 use forebay_cache::{PathPattern, name_for_rules};
 use forebay_types::{ByteRange, Lfn, Outcome};

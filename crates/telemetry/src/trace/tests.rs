@@ -30,7 +30,9 @@ fn client() -> Client {
 
 fn open_for(trace: &Trace, path: &str, purpose: OpenPurpose, at: Instant) -> Option<Box<dyn ReadEvents>> {
     let (lfn, client) = (Lfn::parse(path).unwrap(), client());
-    trace.opened(&OpenEvent { open: 0, at, client: &client, lfn: &lfn, origin: None, size: 1000, purpose })
+    let handle = Metrics::new().open_handle();
+    let (client, lfn, account) = (&client, &lfn, handle.shared());
+    trace.opened(&OpenEvent { open: 0, at, client, lfn, origin: None, size: 1000, purpose, account })
 }
 
 fn open(trace: &Trace, path: &str, at: Instant) -> Option<Box<dyn ReadEvents>> {
@@ -39,10 +41,21 @@ fn open(trace: &Trace, path: &str, at: Instant) -> Option<Box<dyn ReadEvents>> {
 
 /// Closes a file of which a client has got these bytes, by outcome.
 fn close(file: &dyn ReadEvents, bytes: impl Fn(Outcome) -> u64, at: Instant) {
-    let (lfn, client, account) = (Lfn::parse("/f").unwrap(), client(), Metrics::new().open_handle());
-    Outcome::ALL.into_iter().for_each(|outcome| account.account(outcome, bytes(outcome)));
-    let (client, lfn, account, duration) = (&client, &lfn, &account, Duration::ZERO);
-    file.closed(&CloseEvent { open: 0, at, client, lfn, origin: None, account, duration, opens: 1 });
+    let (lfn, client, handle) = (Lfn::parse("/f").unwrap(), client(), Metrics::new().open_handle());
+    Outcome::ALL.into_iter().for_each(|outcome| handle.account(outcome, bytes(outcome)));
+    file.closed(&CloseEvent {
+        open: 0,
+        at,
+        client: &client,
+        lfn: &lfn,
+        origin: None,
+        size: 1000,
+        purpose: OpenPurpose::Read,
+        account: handle.shared(),
+        duration: Duration::ZERO,
+        opens: 1,
+        file: None,
+    });
 }
 
 fn after(start: Instant, micros: u64) -> Instant {
