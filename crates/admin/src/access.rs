@@ -80,7 +80,7 @@ fn bearer(header: &str) -> Option<&str> {
 }
 
 /// Whether two texts are equal, in a time independent of where they differ. Their lengths are not secret.
-fn is_same(a: &[u8], b: &[u8]) -> bool {
+pub(crate) fn is_same(a: &[u8], b: &[u8]) -> bool {
     let differing = a.iter().zip(b).fold(0, |differing, (a, b)| black_box(differing | (a ^ b)));
     a.len() == b.len() && differing == 0
 }

@@ -1,11 +1,11 @@
 //! HTTP answers.
 
 use crate::{
+    body::AnswerBody,
     model::Job,
     problem::{Problem, ProblemKind},
 };
 use bytes::Bytes;
-use http_body_util::Full;
 use hyper::{
     Response, StatusCode,
     header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderValue, LOCATION, RETRY_AFTER, WWW_AUTHENTICATE},
@@ -13,8 +13,8 @@ use hyper::{
 use serde::Serialize;
 use serde_json::json;
 
-/// An answer, completely in memory.
-pub(crate) type Answer = Response<Full<Bytes>>;
+/// An answer; only streams of events are not completely in memory.
+pub(crate) type Answer = Response<AnswerBody>;
 
 const JSON_TYPE: &str = "application/json";
 
@@ -28,7 +28,16 @@ const RETRY_SECONDS: &str = "5";
 
 /// An answer of any type.
 pub(crate) fn of(status: StatusCode, content_type: &'static str, body: impl Into<Bytes>) -> Answer {
-    let mut answer = Response::new(Full::new(body.into()));
+    with_body(status, content_type, body.into().into())
+}
+
+/// A stream of events.
+pub(crate) fn stream(content_type: &'static str, body: AnswerBody) -> Answer {
+    with_body(StatusCode::OK, content_type, body)
+}
+
+fn with_body(status: StatusCode, content_type: &'static str, body: AnswerBody) -> Answer {
+    let mut answer = Response::new(body);
     *answer.status_mut() = status;
     answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
     answer.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));

@@ -8,6 +8,7 @@ use crate::{
     model::JobList,
     openapi,
     operation::{API_PREFIX, Operation, OperationId},
+    pages::{self, Views},
     probes,
     problem::{Problem, ProblemKind},
     resources::{self, Server},
@@ -29,6 +30,8 @@ use std::sync::Arc;
 pub struct Admin {
     server: Arc<Server>,
     rules: AccessRules,
+    /// The status page, if there is one.
+    views: Option<Views>,
     /// User of this process.
     own_uid: u32,
 }
@@ -41,14 +44,33 @@ impl Admin {
     #[must_use]
     pub fn new(backend: impl Into<Backend>, readiness: Readiness, rules: AccessRules) -> Self {
         let started = forebay_net::clock::now_unix();
-        let server = Arc::new(Server { backend: backend.into(), readiness, jobs: Jobs::new(started), started });
-        Self { server, rules, own_uid: rustix::process::geteuid().as_raw() }
+        let server = Arc::new(Server {
+            backend: backend.into(),
+            readiness,
+            jobs: Arc::new(Jobs::new(started)),
+            activity: None,
+            started,
+        });
+        Self { server, rules, views: None, own_uid: rustix::process::geteuid().as_raw() }
+    }
+
+    /// The same with a status page.
+    #[must_use]
+    pub fn with_views(self, views: Views) -> Self {
+        let mut server = (*self.server).clone();
+        server.activity = Some(views.activity.clone());
+        Self { server: Arc::new(server), views: Some(views), ..self }
     }
 
     pub(crate) async fn respond(&self, request: Request<Incoming>, channel: Channel) -> Answer {
         let path = request.uri().path();
         let is_api =
             path.strip_suffix('/').unwrap_or(path) == API_PREFIX.trim_end_matches('/') || path.starts_with(API_PREFIX);
+        if let Some(views) = &self.views
+            && pages::is_page(path)
+        {
+            return views.show(request, channel, &self.server, &self.rules).await;
+        }
         if !is_api {
             let Server { backend, readiness, .. } = self.server.as_ref();
             return probes::respond(request.method(), path, backend.metrics(), readiness);
@@ -113,6 +135,7 @@ impl Admin {
         match id {
             OperationId::Document => Ok(answer::of(status, "application/json", openapi::document())),
             OperationId::Status => answer::json(status, &resources::status::get(server).await),
+            OperationId::Activity => answer::json(status, &resources::activity::get(server)?),
             OperationId::ListFiles => answer::json(status, &resources::files::list(server, call).await?),
             OperationId::GetFile => answer::json(status, &resources::files::get(server, call).await?),
             OperationId::EvictFile => answer::json(status, &resources::evict::one(server, call).await?),

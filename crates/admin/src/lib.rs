@@ -1,4 +1,4 @@
-//! The admin port: open metrics and probes, and the protected administration API.
+//! The admin port: open metrics and probes, the status page, and the protected administration API.
 //!
 //! [`Admin`] answers HTTP on a TCP listener and on a unix socket. `/metrics`, `/healthz` and `/readyz` are open; everything below
 //! `/api/` requires authorization ([`AccessRules`]). Every operation of the API is declared once, in `operation`: the dispatch
@@ -7,6 +7,7 @@
 mod access;
 mod answer;
 mod api;
+mod body;
 mod call;
 mod entry_name;
 mod job;
@@ -15,8 +16,10 @@ mod listener;
 pub mod model;
 pub mod openapi;
 mod operation;
+mod pages;
 mod probes;
 mod problem;
+mod recorder;
 mod resources;
 mod socket;
 mod token;
@@ -28,5 +31,7 @@ pub use entry_name::EntryName;
 pub use job::JOB_FAILURES_MAX;
 pub use jobs::{JOBS_MAX, JOBS_RUNNING_MAX};
 pub use listener::{ADMIN_CONNECTIONS_MAX, ADMIN_EXCHANGE_TIME_MAX, ADMIN_HEADER_TIME_MAX};
+pub use pages::{SESSIONS_MAX, Views};
+pub use recorder::Recorder;
 pub use socket::{AdminSocket, SocketError};
 pub use token::{TOKEN_LEN_MIN, TokenFile};

@@ -2,10 +2,20 @@
 //!
 //! One request per connection, with a time limit and a limit on connections, so that no client can block the port.
 
-use crate::{access::Channel, api::Admin, socket::AdminSocket};
+use crate::{access::Channel, api::Admin, body::AnswerBody, socket::AdminSocket};
 use hyper::{server::conn::http1, service::service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
-use std::{convert::Infallible, future::Future, io, sync::Arc, time::Duration};
+use std::{
+    convert::Infallible,
+    future::Future,
+    io,
+    pin::pin,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
+    time::Duration,
+};
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::{TcpListener, TcpStream, UnixStream},
@@ -76,17 +86,27 @@ impl Admin {
     }
 
     async fn serve_exchange<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(&self, stream: S, channel: Channel) {
-        let service = service_fn(|request| async move { Ok::<_, Infallible>(self.respond(request, channel).await) });
+        let is_stream = AtomicBool::new(false);
+        let service = service_fn(|request| async {
+            let answer = self.respond(request, channel).await;
+            is_stream.store(matches!(answer.body(), AnswerBody::Stream(_)), Relaxed);
+            Ok::<_, Infallible>(answer)
+        });
         let exchange = http1::Builder::new()
             .timer(TokioTimer::new())
             .header_read_timeout(ADMIN_HEADER_TIME_MAX)
             .max_buf_size(HEADER_LEN_MAX)
             .keep_alive(false)
             .serve_connection(TokioIo::new(stream), service);
-        match timeout(ADMIN_EXCHANGE_TIME_MAX, exchange).await {
-            Ok(Ok(())) => {}
-            Ok(Err(error)) => tracing::debug!(%error, "admin connection failed"),
-            Err(_) => tracing::debug!("admin connection timed out"),
+        let mut exchange = pin!(exchange);
+        let ended = match timeout(ADMIN_EXCHANGE_TIME_MAX, exchange.as_mut()).await {
+            // A stream has its own limit.
+            Err(_) if is_stream.load(Relaxed) => exchange.await,
+            Err(_) => return tracing::debug!("admin connection timed out"),
+            Ok(ended) => ended,
+        };
+        if let Err(error) = ended {
+            tracing::debug!(%error, "admin connection failed");
         }
     }
 }

@@ -2,8 +2,8 @@
 
 use crate::{
     model::{
-        ColumnSetList, Drain, EvictedFile, FileDetail, FileList, ForgottenSets, Job, JobList, Pin, PinRequest,
-        PrefetchRequest, PurgeRequest, Scrub, Status as ServerStatus,
+        Activity as ActivityReport, ColumnSetList, Drain, EvictedFile, FileDetail, FileList, ForgottenSets, Job,
+        JobList, Pin, PinRequest, PrefetchRequest, PurgeRequest, Scrub, Status as ServerStatus,
     },
     problem::ProblemKind::{
         self, Draining, MediaType, NoSuchJob, NotCached, NotSetUp, Open, Pinned, TooLong, TooManyJobs,
@@ -181,6 +181,10 @@ operations! {
     /// Status of the server
     /// State, traffic, memory, disks and content of the cache.
     Status: GET "/api/v1/status" () => 200 ServerStatus;
+
+    /// Activity of clients
+    /// Open files, and sums of closed ones by data tier, dataset, user, site and other groups.
+    Activity: GET "/api/v1/activity" () => 200 ActivityReport, or NotSetUp;
 
     /// Files of the cache
     /// In the order of their names, page by page. While the index is being rebuilt, files not yet indexed are missing.

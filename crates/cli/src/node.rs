@@ -1,11 +1,13 @@
 //! A running server: engine, fronts and admin port, wired from a configuration.
 
 mod admin_port;
+mod certificates;
 pub(crate) mod gate;
 mod probe_file;
 
 use admin_port::AdminPort;
 use anyhow::{Context, anyhow};
+use forebay_admin::{Recorder, Views};
 use forebay_cache::HealthLimits;
 use forebay_config::{Config, DiskConfig, ExportConfig, ExportFiles, Role, Settings};
 use forebay_engine::{Engine, Export, ExportSource, OriginFactory, RouteError, Routes};
@@ -18,9 +20,9 @@ use forebay_origin_root::{Pool, PoolOptions, Redirects, RootOrigin, ping};
 use forebay_proto::TlsUse;
 use forebay_server::Server;
 use forebay_store::{Disk, DiskSet, FillerRecord, StoreError, VolumeSpec};
-use forebay_telemetry::{Metrics, Observers, Readiness, Trace};
+use forebay_telemetry::{Activity, ActivityOptions, Metrics, Observers, Readiness, Trace};
 use forebay_types::Endpoint;
-use std::{fmt, net::SocketAddr, os::unix::net::UnixListener, sync::Arc, time::Duration};
+use std::{fmt, net::SocketAddr, os::unix::net::UnixListener, path::PathBuf, sync::Arc, time::Duration};
 use tokio::{sync::watch, task::JoinSet, time::timeout};
 
 pub(crate) struct Node {
@@ -36,6 +38,7 @@ pub(crate) struct Node {
     /// The admin port is served until the end, so that probes see the server stop.
     admin_tasks: JoinSet<()>,
     trace: Option<Trace>,
+    recorder: Recorder,
 }
 
 /// Addresses of a server, bound before it drops its privileges.
@@ -55,6 +58,9 @@ struct Origins {
 
 /// Path of the index below the first disk's directory.
 const INDEX_IN_STORE: &str = ".forebay/index";
+
+/// Path of the history below the first disk's directory.
+const HISTORY_IN_STORE: &str = ".forebay/history";
 
 /// Longest time to write the last lines of a trace when the server stops.
 const TRACE_FLUSH_TIME_MAX: Duration = Duration::from_secs(5);
@@ -87,7 +93,8 @@ impl Node {
 
         let probe = probe_file::known(config, disk.as_deref());
         let trace = start_trace(config, &metrics)?;
-        let mut events = config.engine.events.clone();
+        let activity = follow_clients(config, &metrics);
+        let mut events = config.engine.events.clone().with(Arc::new(activity.clone()));
         if let Some(trace) = &trace {
             events = events.with(Arc::new(trace.clone()));
         }
@@ -116,9 +123,20 @@ impl Node {
         }
         fronts.spawn(probe_file::look(config, probe, wait_for(stop.subscribe())));
         gate::keep_current(&gate, &credentials, &mut fronts, stop.subscribe());
-        let admin_tasks = admin_listeners.serve(backend.clone(), readiness.clone(), config);
+        certificates::watch(config, backend.metrics());
+        let ready = readiness.clone();
+        backend.metrics().watch_readiness(move || ready.is_ready());
+        let recorder = Recorder::load(history_path(config));
+        let views = Views::new(
+            activity,
+            recorder.clone(),
+            &config.admin.hosts,
+            config.engine.purge.rules.bytes,
+            settings.text().unwrap_or_default(),
+        );
+        let admin_tasks = admin_listeners.serve(backend.clone(), readiness.clone(), config, views);
         readiness.set_ready();
-        Ok(Self { backend, origins, readiness, addresses, admin, stop, fronts, admin_tasks, trace })
+        Ok(Self { backend, origins, readiness, addresses, admin, stop, fronts, admin_tasks, trace, recorder })
     }
 
     /// Waits until another filler has taken over the store, possibly forever.
@@ -155,8 +173,23 @@ impl Node {
             // Writing may block on a slow disk.
             let _ = tokio::task::spawn_blocking(move || trace.flush(TRACE_FLUSH_TIME_MAX)).await;
         }
+        let recorder = self.recorder.clone();
+        let _ = tokio::task::spawn_blocking(move || recorder.save()).await;
         self.admin_tasks.shutdown().await;
     }
+}
+
+/// Counts what clients read, by groups.
+fn follow_clients(config: &Config, metrics: &Metrics) -> Activity {
+    let exports = config.exports.iter().map(|export| export.path.as_str().to_owned()).collect();
+    let options = ActivityOptions { exports, regions: config.admin.regions.clone() };
+    Activity::new(options, (forebay_net::clock::monotonic(), forebay_net::clock::now_unix()), metrics)
+}
+
+/// The file of the history. A manager writes nothing to the store.
+fn history_path(config: &Config) -> Option<PathBuf> {
+    let disk = config.disks.first()?;
+    (config.server.role != Role::Manager).then(|| disk.path.join(HISTORY_IN_STORE))
 }
 
 /// Starts the trace, if it is configured.

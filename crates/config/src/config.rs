@@ -84,6 +84,10 @@ pub struct AdminConfig {
     pub socket: Option<PathBuf>,
     /// Group whose members may use the socket.
     pub socket_group: Option<u32>,
+    /// Regions of origins, each with a pattern of host names.
+    pub regions: Vec<(String, String)>,
+    /// Host names of the admin port.
+    pub hosts: Vec<String>,
 }
 
 /// The index of cached files.

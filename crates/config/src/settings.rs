@@ -71,6 +71,15 @@ impl Settings {
         Ok(Self { config, source, written, warnings })
     }
 
+    /// The text of the file; `None` if the settings are flags.
+    #[must_use]
+    pub fn text(&self) -> Option<&str> {
+        match &self.source {
+            Source::File { text, .. } => Some(text),
+            Source::Flags => None,
+        }
+    }
+
     /// Settings that this release accepts and the next one refuses, each with its place and what to write instead.
     #[must_use]
     pub fn warnings(&self) -> &[Problem] {

@@ -47,6 +47,7 @@ impl Collector for Metrics {
         page.origins(&self.0.others)?;
         page.index_state(&self.0.others)?;
         page.process(&self.0.others)?;
+        page.groups(&self.0.others)?;
         page.disks(&self.0.others)
     }
 }
@@ -179,6 +180,24 @@ impl<'l> Page<'_, '_> {
     }
 
     fn process(&mut self, others: &Others) -> fmt::Result {
+        if let Some(is_ready) = others.is_ready.read() {
+            let family = Family::new("forebay_ready", [], "Whether the server accepts work: 1 or 0");
+            self.gauges(family, [([], u64::from(is_ready))])?;
+        }
+        if let Some(files) = others.certificates.read() {
+            let family = Family::new(
+                "forebay_certificate_expiry",
+                [Unit::Seconds],
+                "Seconds until a certificate or credential expires, negative afterwards",
+            );
+            self.gauges(family, files.iter().map(|(file, seconds)| ([("file", file.as_str())], *seconds)))?;
+        }
+        let age_ms = others.eviction_age_ms.load(Relaxed);
+        if age_ms > 0 {
+            let text = "How long the files removed last for lack of space had not been used";
+            let family = Family::new("forebay_eviction_age", [Unit::Seconds], text);
+            self.gauges(family, [([], Duration::from_millis(age_ms).as_secs_f64())])?;
+        }
         if let Some(alive) = others.tasks.read() {
             self.gauges(Family::new("forebay_tasks", [], "Running tasks of the async runtime"), [([], alive)])?;
         }
@@ -189,6 +208,30 @@ impl<'l> Page<'_, '_> {
             self.gauges(used, [([], used_bytes)])?;
         }
         Ok(())
+    }
+
+    fn groups(&mut self, others: &Others) -> fmt::Result {
+        let Some(groups) = others.groups.read() else { return Ok(()) };
+        let each = || {
+            groups.iter().flat_map(|(group, sums)| {
+                sums.iter().map(|(name, sum)| ([("by", group.as_str()), ("name", name.as_str())], sum))
+            })
+        };
+        self.counters(
+            Family::new("forebay_group_accesses", [], "Files closed by clients, by groups of files and clients"),
+            each().map(|(labels, sum)| (labels, sum.accesses)),
+        )?;
+        self.counters(
+            Family::new("forebay_group_hits", [], "Files of which all bytes read came from the cache, by groups"),
+            each().map(|(labels, sum)| (labels, sum.hits)),
+        )?;
+        self.counters(
+            Family::new("forebay_group_client", [Unit::Bytes], "Bytes of closed files sent to clients, by groups"),
+            each().flat_map(|([by, name], sum)| {
+                let outcomes = Outcome::ALL.into_iter().zip(sum.bytes);
+                outcomes.map(move |(outcome, bytes)| ([by, name, ("outcome", outcome.as_str())], bytes))
+            }),
+        )
     }
 
     fn disks(&mut self, others: &Others) -> fmt::Result {

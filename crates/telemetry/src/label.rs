@@ -69,6 +69,18 @@ macro_rules! labels {
 implement_label!(Outcome PurgeReason Side);
 
 labels! {
+    /// Where the bytes that a client has read of a file came from.
+    FileResult {
+        /// All of them from the cache.
+        Hit = "hit",
+        /// Some from the cache, some from the origin.
+        Partial = "partial",
+        /// None from the cache.
+        Missed = "missed",
+        /// The client has read nothing.
+        Unread = "unread",
+    }
+
     /// The kind of a request, from a client or to an origin.
     RequestKind {
         /// Login, authentication and all else that opens a session.

@@ -4,14 +4,15 @@ use crate::{
     declare::{counter_methods, counter_series, counter_type, declare_metrics},
     exposition::{Family, Page},
     failing_servers::FailingServer,
+    groups::{Group, NamedSums},
     histogram::AtomicHistogram,
     label::{
         BlockCheck, CheckResult, ChecksumComparison, ColumnEvent, ConnectionLimit, Decided, DiskOperation, DropReason,
-        IndexPhase, Label, NotKept, NotReadAhead, PerLabel, ReadAheadEvent, ReadAheadSource, RequestKind, SentTo,
-        StructureOutcome, TlsResult,
+        FileResult, IndexPhase, Label, NotKept, NotReadAhead, PerLabel, ReadAheadEvent, ReadAheadSource, RequestKind,
+        SentTo, StructureOutcome, TlsResult,
     },
     open_handle::OpenHandle,
-    origins::{OriginMetrics, Origins},
+    origins::{OriginCounters, OriginMetrics, OriginState, Origins},
 };
 use forebay_types::{OriginId, Outcome, PurgeReason, Side};
 use prometheus_client::registry::Unit;
@@ -64,6 +65,8 @@ declare_metrics! {
     counters {
         client_bytes[outcome: Outcome] = "forebay_client" (Bytes), "File bytes sent to clients, by source"
             => pub(crate) add_client_bytes(bytes);
+        files_read[result: FileResult] = "forebay_files_read", "Files closed by clients, by the place their bytes came from"
+            => pub(crate) add_file_read(1);
         client_requests[kind: RequestKind] = "forebay_client_requests", "Requests received from clients"
             => pub add_client_request(1);
         client_errors[side: Side] = "forebay_client_errors", "Requests answered with an error, by the side at fault"
@@ -157,6 +160,12 @@ pub(crate) struct Others {
     /// Limit and use of the memory budget in bytes.
     pub(crate) budget: Watched<(u64, u64)>,
     pub(crate) disks: Watched<Vec<DiskGauges>>,
+    pub(crate) groups: Watched<Vec<(Group, NamedSums)>>,
+    pub(crate) is_ready: Watched<bool>,
+    /// Files with certificates or credentials, and the seconds until they expire.
+    pub(crate) certificates: Watched<Vec<(String, i64)>>,
+    /// In milliseconds; 0 before the first purge for space.
+    pub(crate) eviction_age_ms: AtomicU64,
 }
 
 type BytesBySource = PerLabel<AtomicU64, { ReadAheadSource::ALL.len() }>;
@@ -248,6 +257,20 @@ impl Metrics {
         self.0.others.origins.bytes()
     }
 
+    /// The origins with requests so far; those beyond [`ORIGIN_LABELS_MAX`](crate::ORIGIN_LABELS_MAX) together.
+    pub fn origins(&self) -> Vec<OriginState> {
+        let state = |(name, counters): (String, Arc<OriginCounters>)| OriginState {
+            name,
+            bytes: counters.bytes.load(Relaxed),
+            requests: RequestKind::ALL.into_iter().map(|kind| counters.requests.of(kind).load(Relaxed)).sum(),
+            errors: counters.errors.load(Relaxed),
+            latency: Duration::from_micros(counters.latency_us.load(Relaxed)),
+            bytes_per_s: counters.bytes_per_s.load(Relaxed),
+        };
+        let states = self.0.others.origins.snapshot().into_iter().map(state);
+        states.filter(|state| state.requests > 0 || state.bytes > 0).collect()
+    }
+
     /// Forgets the servers whose last failure was long before `now`.
     pub fn expire_failing_servers(&self, now: Instant) {
         self.0.others.origins.failing.expire(now);
@@ -271,6 +294,39 @@ impl Metrics {
     /// Exports the disks of the cache; `read` is called at each scrape. Only the first call has an effect.
     pub fn watch_disks(&self, read: impl Fn() -> Vec<DiskGauges> + Send + Sync + 'static) {
         self.0.others.disks.watch(read);
+    }
+
+    /// Exports sums of accesses by group; `read` is called at each scrape. Only the first call has an effect.
+    pub(crate) fn watch_groups(&self, read: impl Fn() -> Vec<(Group, NamedSums)> + Send + Sync + 'static) {
+        self.0.others.groups.watch(read);
+    }
+
+    /// Exports whether the server accepts work; `is_ready` is called at each scrape. Only the first call has an effect.
+    pub fn watch_readiness(&self, is_ready: impl Fn() -> bool + Send + Sync + 'static) {
+        self.0.others.is_ready.watch(is_ready);
+    }
+
+    /// Exports the seconds until certificates and credentials expire, by file; `read` is called at each scrape and blocks it.
+    /// Only the first call has an effect.
+    pub fn watch_certificates(&self, read: impl Fn() -> Vec<(String, i64)> + Send + Sync + 'static) {
+        self.0.others.certificates.watch(read);
+    }
+
+    /// The files with certificates or credentials, and the seconds until they expire; empty before
+    /// [`Metrics::watch_certificates`].
+    pub fn certificates(&self) -> Vec<(String, i64)> {
+        self.0.others.certificates.read().unwrap_or_default()
+    }
+
+    /// Sets how long the files removed last for lack of space had not been used.
+    pub fn set_eviction_age(&self, age: Duration) {
+        self.0.others.eviction_age_ms.store(u64::try_from(age.as_millis()).unwrap_or(u64::MAX).max(1), Relaxed);
+    }
+
+    /// How long the files removed last for lack of space had not been used; `None` before the first one.
+    pub fn eviction_age(&self) -> Option<Duration> {
+        let age_ms = self.0.others.eviction_age_ms.load(Relaxed);
+        (age_ms > 0).then(|| Duration::from_millis(age_ms))
     }
 
     /// The memory budget and how much of it is in use; zeros before [`Metrics::watch_budget`].

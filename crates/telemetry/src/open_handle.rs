@@ -19,7 +19,7 @@ pub struct OpenHandle {
     account: Arc<HandleAccount>,
 }
 
-/// What a client has read through one open. A subscriber may keep it to follow a file that stays open for long.
+/// The reads of a client through one open. A subscriber may keep it to follow a file that stays open for long.
 #[derive(Debug, Default)]
 pub struct HandleAccount {
     bytes: PerLabel<AtomicU64, { Outcome::ALL.len() }>,
@@ -48,7 +48,7 @@ impl OpenHandle {
         self.account.operations.add_vector(elements, bytes);
     }
 
-    /// What was counted so far.
+    /// The counters, for those who follow the open.
     pub const fn shared(&self) -> &Arc<HandleAccount> {
         &self.account
     }

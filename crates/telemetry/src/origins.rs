@@ -74,6 +74,18 @@ impl OriginMetrics {
     }
 }
 
+/// The counters of an origin at one moment.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct OriginState {
+    pub name: String,
+    pub bytes: u64,
+    pub requests: u64,
+    pub errors: u64,
+    /// Recent time to the first byte of a read.
+    pub latency: Duration,
+    pub bytes_per_s: u64,
+}
+
 /// The origins seen so far.
 #[derive(Debug, Default)]
 pub(crate) struct Origins {

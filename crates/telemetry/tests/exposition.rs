@@ -21,6 +21,26 @@ fn see_root_files(metrics: &Metrics) {
     metrics.watch_structure_tables(|| 13);
 }
 
+/// Sets the values that are read at each scrape.
+fn watch(metrics: &Metrics) {
+    metrics.watch_budget(1 << 30, || 12345);
+    metrics.watch_disks(|| {
+        let states = vec![("healthy", false), ("offline", true)];
+        let first = DiskGauges {
+            path: "/d1".to_owned(),
+            states: states.clone(),
+            total_bytes: Some(1 << 40),
+            free_bytes: None,
+            failures: 5,
+            latency: Duration::from_millis(20),
+        };
+        vec![DiskGauges { path: "/d2".to_owned(), free_bytes: Some(7), ..first.clone() }, first]
+    });
+    metrics.watch_tasks(|| 42);
+    metrics.watch_readiness(|| true);
+    metrics.watch_certificates(|| vec![("/etc/host.pem".to_owned(), -5)]);
+}
+
 /// A process that has seen one of everything.
 #[expect(clippy::disallowed_methods, reason = "no other clock is in reach, and the value does not count")]
 fn busy() -> (Metrics, ConnectionGuard) {
@@ -40,20 +60,8 @@ fn busy() -> (Metrics, ConnectionGuard) {
     let (server, now) = (Endpoint::new("origin.example", 1094), Instant::now());
     origin.add_failure_of(&server, Fault::Down, &"refused", now);
     origin.set_link(Duration::from_millis(50), 1_000_000);
-    metrics.watch_budget(1 << 30, || 12345);
-    metrics.watch_disks(|| {
-        let states = vec![("healthy", false), ("offline", true)];
-        let first = DiskGauges {
-            path: "/d1".to_owned(),
-            states: states.clone(),
-            total_bytes: Some(1 << 40),
-            free_bytes: None,
-            failures: 5,
-            latency: Duration::from_millis(20),
-        };
-        vec![DiskGauges { path: "/d2".to_owned(), free_bytes: Some(7), ..first.clone() }, first]
-    });
-    metrics.watch_tasks(|| 42);
+    watch(&metrics);
+    metrics.set_eviction_age(Duration::from_secs(90));
     metrics.add_fills_started(3);
     metrics.add_fills_coalesced(2);
     metrics.add_disk_written(65536);

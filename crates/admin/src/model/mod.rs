@@ -1,11 +1,13 @@
 //! Requests and results of the API, as JSON. Times are seconds of the Unix epoch, sizes are bytes.
 
+mod activity;
 mod file;
 mod job;
 mod learned_columns;
 mod maintenance;
 mod status;
 
+pub use activity::{Activity, GroupSums, NamedSum, OPEN_FILES_MAX, OpenFile};
 pub use file::{
     BLOCK_RUNS_MAX, BlockRun, CachedFile, EvictedFile, FILES_PER_PAGE_MAX, FileAccess, FileChecksum, FileDetail,
     FileList, FileRecord, PIN_SECONDS_MAX, Pin, PinRequest,
@@ -15,8 +17,8 @@ pub use job::{FileCounts, Job, JobFailure, JobKind, JobList, JobState};
 pub use learned_columns::{COLUMN_SETS_PER_PAGE_MAX, ColumnSetList, ForgottenSets, LearnedSet};
 pub use maintenance::{Drain, PREFETCH_NAME_LEN_MAX, PREFETCH_NAMES_MAX, PrefetchRequest, PurgeRequest};
 pub use status::{
-    ByteCounts, FailingOrigin, Filler, Footprint, Index, IndexState, Memory, Purged, Quota, Role, Space, State, Status,
-    Usage, Volume,
+    ByteCounts, CertificateEnd, FailingOrigin, FileResults, Filler, Footprint, Index, IndexState, Memory, Purged,
+    Quota, Role, Space, State, Status, Usage, Volume,
 };
 
 use schemars::JsonSchema;

@@ -30,6 +30,18 @@ pub struct Status {
     pub origin_bytes: u64,
     /// 1 - `origin_bytes` / all `client_bytes`, at least 0: the share of the traffic that the cache saved. `null` before the first byte.
     pub hit_ratio: Option<f64>,
+    /// Bytes that origins did not have to send: all `client_bytes` less `origin_bytes`, at least 0.
+    #[serde(default)]
+    pub saved_bytes: u64,
+    /// Files that clients have closed since the start, by the place their bytes came from.
+    #[serde(default)]
+    pub files_read: FileResults,
+    /// Seconds for which the files removed last for lack of space had not been used; `null` before the first one.
+    #[serde(default)]
+    pub eviction_age_seconds: Option<u64>,
+    /// Certificates and credentials of the server.
+    #[serde(default)]
+    pub certificates: Vec<CertificateEnd>,
     /// Servers of origins that fail, the one that failed last first; at most 256.
     pub failing_origins: Vec<FailingOrigin>,
     /// Memory for data in transit from origins.
@@ -87,6 +99,28 @@ pub struct Filler {
     pub node: Option<String>,
     /// Last renewal of that record.
     pub renewed: Option<i64>,
+}
+
+/// Files closed by clients.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+pub struct FileResults {
+    /// All bytes came from the cache.
+    pub hit: u64,
+    /// Some bytes came from the cache.
+    pub partial: u64,
+    /// No byte came from the cache.
+    pub missed: u64,
+    /// The client has read nothing.
+    pub unread: u64,
+}
+
+/// The end of a certificate or credential.
+#[derive(Clone, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+pub struct CertificateEnd {
+    /// The file that holds it.
+    pub file: String,
+    /// Seconds until it expires, negative afterwards.
+    pub seconds: i64,
 }
 
 /// A server of an origin that has not answered since its last failure.
@@ -209,6 +243,15 @@ pub struct ByteCounts {
     pub coalesced: u64,
     /// Fetched and not cached.
     pub bypassed: u64,
+}
+
+impl ByteCounts {
+    /// All bytes.
+    #[must_use]
+    pub const fn total(&self) -> u64 {
+        let Self { hit, missed, coalesced, bypassed } = *self;
+        hit.saturating_add(missed).saturating_add(coalesced).saturating_add(bypassed)
+    }
 }
 
 /// Memory for data in transit.

@@ -1,5 +1,6 @@
 //! The operations: thin adapters between the documents of the API and the engine.
 
+pub(crate) mod activity;
 pub(crate) mod evict;
 pub(crate) mod files;
 pub(crate) mod learned_columns;
@@ -14,14 +15,18 @@ use crate::{
 };
 use forebay_engine::Engine;
 use forebay_front::Backend;
-use forebay_telemetry::Readiness;
+use forebay_telemetry::{Activity, Readiness};
+use std::sync::Arc;
 use tokio::task::JoinSet;
 
 /// The server under administration.
+#[derive(Clone)]
 pub(crate) struct Server {
     pub(crate) backend: Backend,
     pub(crate) readiness: Readiness,
-    pub(crate) jobs: Jobs,
+    pub(crate) jobs: Arc<Jobs>,
+    /// Activity of clients, if it is followed.
+    pub(crate) activity: Option<Activity>,
     /// When the server was started, in seconds of the Unix epoch.
     pub(crate) started: i64,
 }

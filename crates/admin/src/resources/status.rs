@@ -2,13 +2,13 @@
 
 use super::Server;
 use crate::model::{
-    ByteCounts, FailingOrigin, Filler, Footprint, Index, IndexState, Memory, Purged, Quota, Role, Space, State, Status,
-    Usage, Volume,
+    ByteCounts, CertificateEnd, FailingOrigin, FileResults, Filler, Footprint, Index, IndexState, Memory, Purged,
+    Quota, Role, Space, State, Status, Usage, Volume,
 };
 use forebay_engine::{Engine, IndexState as EngineIndex};
 use forebay_front::Backend;
 use forebay_manager::FillerState;
-use forebay_telemetry::{FailingServer, Metrics};
+use forebay_telemetry::{FailingServer, FileResult, Metrics};
 use forebay_types::{Outcome, PurgeReason};
 
 pub(crate) async fn get(server: &Server) -> Status {
@@ -42,6 +42,15 @@ pub(crate) async fn get(server: &Server) -> Status {
         client_bytes,
         origin_bytes: metrics.origin_bytes(),
         hit_ratio: hit_ratio(&client_bytes, metrics.origin_bytes()),
+        saved_bytes: client_bytes.total().saturating_sub(metrics.origin_bytes()),
+        files_read: FileResults {
+            hit: metrics.files_read(FileResult::Hit),
+            partial: metrics.files_read(FileResult::Partial),
+            missed: metrics.files_read(FileResult::Missed),
+            unread: metrics.files_read(FileResult::Unread),
+        },
+        eviction_age_seconds: metrics.eviction_age().map(|age| age.as_secs()),
+        certificates: certificates(metrics),
         failing_origins: failing_origins(metrics),
         memory: Memory { budget_bytes, used_bytes },
         space: space.map(|space| Space { total_bytes: space.total_bytes, free_bytes: space.free_bytes }),
@@ -51,6 +60,10 @@ pub(crate) async fn get(server: &Server) -> Status {
         index: index(engine.map_or(EngineIndex::Off, Engine::index_state)),
         jobs_running: server.jobs.running() as u64,
     }
+}
+
+fn certificates(metrics: &Metrics) -> Vec<CertificateEnd> {
+    metrics.certificates().into_iter().map(|(file, seconds)| CertificateEnd { file, seconds }).collect()
 }
 
 fn failing_origins(metrics: &Metrics) -> Vec<FailingOrigin> {
@@ -127,8 +140,7 @@ fn index(state: EngineIndex) -> Index {
 
 /// Share of the bytes that the origins did not have to send; 0 if they sent more than the clients got.
 fn hit_ratio(bytes: &ByteCounts, origin_bytes: u64) -> Option<f64> {
-    let ByteCounts { hit, missed, coalesced, bypassed } = *bytes;
-    let total = hit.saturating_add(missed).saturating_add(coalesced).saturating_add(bypassed);
+    let total = bytes.total();
     #[expect(clippy::cast_precision_loss, reason = "a ratio is shown with a few digits")]
     let ratio = total.saturating_sub(origin_bytes) as f64 / total as f64;
     (total > 0).then_some(ratio)

@@ -41,6 +41,8 @@ pub struct Victim {
     pub id: EntryId,
     pub footprint: Footprint,
     pub reason: PurgeReason,
+    /// In milliseconds of the Unix epoch.
+    pub last_use_ms: i64,
     partition: Partition,
 }
 
@@ -74,7 +76,8 @@ impl PurgeRun {
 
     fn take(&mut self, facts: Facts, reason: PurgeReason) -> Victim {
         let footprint = Footprint::of_facts(facts.bytes);
-        let victim = Victim { id: facts.id, footprint, reason, partition: facts.partition };
+        let Facts { id, partition, last_use_ms, .. } = facts;
+        let victim = Victim { id, footprint, reason, last_use_ms, partition };
         self.each_goal_of(&victim, |progress| progress.taken += footprint);
         victim
     }

@@ -2,7 +2,7 @@
 
 use super::unusable;
 use anyhow::Context;
-use forebay_admin::{AccessRules, Admin, AdminSocket, TokenFile};
+use forebay_admin::{AccessRules, Admin, AdminSocket, TokenFile, Views};
 use forebay_config::{Config, Settings};
 use forebay_front::Backend;
 use forebay_telemetry::Readiness;
@@ -51,7 +51,7 @@ pub(super) async fn listen(settings: &Settings, handed_over: Option<UnixListener
 
 impl AdminListeners {
     /// Serves them until the tasks are aborted.
-    pub(super) fn serve(self, backend: Backend, readiness: Readiness, config: &Config) -> JoinSet<()> {
+    pub(super) fn serve(self, backend: Backend, readiness: Readiness, config: &Config, views: Views) -> JoinSet<()> {
         let config = &config.admin;
         let rules = AccessRules {
             token_file: config.token_file.clone().map(|path| Arc::new(TokenFile::new(path))),
@@ -62,8 +62,10 @@ impl AdminListeners {
         {
             tracing::warn!(%address, "the token of the administration API is sent unencrypted; use a tunnel");
         }
-        let admin = Admin::new(backend, readiness, rules);
+        let recorder = views.recorder().clone();
+        let admin = Admin::new(backend.clone(), readiness, rules).with_views(views);
         let mut tasks = JoinSet::new();
+        tasks.spawn(async move { recorder.run(backend).await });
         if let Some(listener) = self.tcp {
             let admin = admin.clone();
             tasks.spawn(async move { admin.serve_tcp(listener, pending()).await });

@@ -4,7 +4,7 @@ use super::declare::{Value, section};
 use crate::{
     base::{Role, RunAs},
     config::Config,
-    value::{Ciphers, DnsName, Filler, Group, List, LogFilter, Mapping, Mode, Number, Probe, Size, Time},
+    value::{Ciphers, DnsName, Filler, Group, List, LogFilter, Mapping, Mode, Number, Probe, Region, Size, Time},
 };
 use forebay_cache::PathPattern;
 use forebay_net::CrlPolicy;
@@ -19,6 +19,9 @@ type PerSession = Number<usize, 1, 65_536>;
 
 /// Patterns and directories: each open of such a client may search all of them.
 const DIRECT_ENTRIES_MAX: usize = 256;
+
+/// Longest lists of regions and of host names of the admin port.
+const REGIONS_MAX: usize = 64;
 
 /// Patterns: each open is compared with all of them.
 const TRACE_PATTERNS_MAX: usize = 256;
@@ -115,6 +118,12 @@ section! {
         socket: PathBuf => admin.socket = Value::none().sample(r#""/run/forebay/admin.sock""#).flag("--admin-socket"),
         /// Group whose members may use the socket as well: a name in `/etc/group`, or a number.
         socket_group: Group => admin.socket_group = Value::none().sample(r#""forebay-admin""#),
+        /// Regions of origins in metrics and on the status page, each `NAME=HOST` with `*` for any run of characters; the first
+        /// match applies. Default: the top-level domains of the origins.
+        regions: List<Region, 0, REGIONS_MAX> => admin.regions = Value::default("[]").sample(r#"["EU=*.cern.ch", "US=*.gov"]"#),
+        /// Host names under which browsers reach `listen`, besides addresses and `localhost`. Requests with other `Host` headers
+        /// get no pages.
+        hosts: List<DnsName, 0, REGIONS_MAX> => admin.hosts = Value::default("[]").sample(r#"["cache.example.org"]"#),
     }
 }
 

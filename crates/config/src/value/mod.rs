@@ -15,6 +15,6 @@ pub(crate) use number::{CountMark, Fraction, Mode, Number, Size};
 pub(crate) use redirects::Redirects;
 pub(crate) use text::{
     AddressPattern, Ciphers, DnsName, Filler, Group, IssuerUrl, Line, LogFilter, Mapping, Organization, OriginPattern,
-    Pattern,
+    Pattern, Region,
 };
 pub(crate) use toml_type::found;

@@ -65,6 +65,9 @@ pub(crate) struct Group;
 /// A directory of the store and its path on clients.
 pub(crate) struct Mapping;
 
+/// A region of origins: `NAME=HOST`, with stars in the host.
+pub(crate) struct Region;
+
 /// Origins that clients may name.
 pub(crate) struct OriginPattern;
 
@@ -135,6 +138,7 @@ texts! {
         url => Ok(url.server),
     };
     Mapping => (PathBuf, PathBuf), "`DIRECTORY=PATH`", parse_mapping;
+    Region => (String, String), "`NAME=HOST`", parse_region;
     LogFilter => String, "filter", |text| reported(forebay_telemetry::check_log_filter(text)).map(|()| text.to_owned());
     IssuerUrl => String, "URL", |text| {
         let is_bad = text.len() > LINE_LEN_MAX || text.contains(char::is_whitespace);
@@ -150,6 +154,16 @@ fn parse_block_size(text: &str) -> Result<BlockSize, String> {
     let size: ByteSize = reported(text.parse::<ByteSize>() as Result<_, ByteSizeError>)?;
     BlockSize::new(size.0)
         .map_err(|_| format!("`{text}` is not a block size: write a multiple of 4KiB from 4KiB to 512MiB"))
+}
+
+fn parse_region(text: &str) -> Result<(String, String), String> {
+    let is_word = |word: &str| !word.is_empty() && !word.contains(|c: char| c.is_whitespace() || c.is_control());
+    match text.split_once('=') {
+        Some((name, host)) if text.len() <= NAME_LEN_MAX && is_word(name) && is_word(host) => {
+            Ok((name.to_owned(), host.to_owned()))
+        }
+        _ => Err(format!("`{}` is not a region: write NAME=HOST, such as \"EU=*.cern.ch\"", text.escape_default())),
+    }
 }
 
 /// `DIRECTORY=PATH`, both absolute.

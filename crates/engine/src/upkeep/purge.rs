@@ -16,6 +16,7 @@ use forebay_cache::{
 use forebay_index::{Change, Index};
 use forebay_store::{Disk, VolumeId, VolumeInfo};
 use forebay_telemetry::{CacheLevel, DiskOperation};
+use forebay_types::PurgeReason;
 use parking_lot::Mutex;
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -344,10 +345,22 @@ impl Purge {
             run.removed(victim, &mut ledger);
             self.context.metrics.add_purged(victim.reason, victim.footprint.bytes);
         }
+        self.note_age(&removed.gone);
         removed.stay.iter().for_each(|victim| run.refused(victim));
         let refused = u64::try_from(removed.stay.len()).unwrap_or(u64::MAX);
         self.context.metrics.add_purge_refused(refused);
         refused
+    }
+
+    /// Reports how long the files that were removed for lack of space had not been used, in the mean of the slice.
+    fn note_age(&self, gone: &[Victim]) {
+        let now_ms = milliseconds(forebay_net::clock::now_unix());
+        let is_for_space = |victim: &&Victim| matches!(victim.reason, PurgeReason::Space | PurgeReason::FreeMin);
+        let ages = gone.iter().filter(is_for_space).map(|victim| now_ms.saturating_sub(victim.last_use_ms).max(0));
+        let (count, sum) = ages.fold((0_u64, 0_u64), |(count, sum), age| (count + 1, sum + age.unsigned_abs()));
+        if let Some(mean) = sum.checked_div(count) {
+            self.context.metrics.set_eviction_age(Duration::from_millis(mean));
+        }
     }
 
     /// Makes removals durable, so that opens of the same files need not wait for that.

@@ -1,0 +1,291 @@
+//! Activity of clients: files that are open, and sums of what was read, by groups of clients, data and origins.
+
+mod names;
+mod sums;
+
+use crate::{
+    HandleAccount, Metrics,
+    file_events::{CloseEvent, FileEvents, OpenEvent, OpenPurpose, ReadEvents},
+    groups::{Group, NamedSums},
+    label::FileResult,
+};
+use forebay_types::Outcome;
+use parking_lot::Mutex;
+use std::{
+    collections::BTreeMap,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+use sums::{Access, Overflow, Sums};
+
+/// Names of each group that are counted by themselves if they are labels of metrics.
+const METRIC_NAMES_MAX: usize = 32;
+
+/// Names of each other group that are counted by themselves.
+const NAMES_MAX: usize = 256;
+
+/// Open files that are listed. More are served, but not listed.
+const LISTED_OPENS_MAX: usize = 65_536;
+
+/// Names of the configuration that accesses are compared with.
+#[derive(Clone, Debug, Default)]
+pub struct ActivityOptions {
+    /// Paths of the exports.
+    pub exports: Vec<String>,
+    /// Regions of origins, each with a pattern of host names; the first match counts.
+    pub regions: Vec<(String, String)>,
+}
+
+/// Follows opens and closes. Cheap to clone; clones are one.
+#[derive(Clone, Debug)]
+pub struct Activity(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    options: ActivityOptions,
+    /// The start, by the monotonic clock and in seconds of the Unix epoch.
+    start: (Instant, i64),
+    metrics: Metrics,
+    open: Mutex<BTreeMap<u64, Open>>,
+    /// In the order of [`Group::ALL`].
+    groups: Mutex<Vec<Sums>>,
+}
+
+#[derive(Debug)]
+struct Open {
+    lfn: String,
+    user: String,
+    host: String,
+    program: String,
+    size: u64,
+    since: Instant,
+    account: Arc<HandleAccount>,
+}
+
+/// A file that a client has open.
+#[derive(Clone, Debug)]
+pub struct OpenFile {
+    pub lfn: String,
+    pub user: String,
+    pub host: String,
+    pub program: String,
+    pub size: u64,
+    pub open_for: Duration,
+    /// Bytes sent to the client so far, in the order of [`Outcome::ALL`].
+    pub bytes: [u64; Outcome::ALL.len()],
+}
+
+impl Activity {
+    /// Counts from `start` on, a time by the monotonic clock and in seconds of the Unix epoch. `metrics` exports the groups of
+    /// few names.
+    #[must_use]
+    pub fn new(options: ActivityOptions, start: (Instant, i64), metrics: &Metrics) -> Self {
+        let sums = |group: Group| {
+            if group.is_in_metrics() {
+                Sums::new(METRIC_NAMES_MAX, Overflow::CountElsewhere)
+            } else {
+                Sums::new(NAMES_MAX, Overflow::ReplaceSmallest)
+            }
+        };
+        let groups = Mutex::new(Group::ALL.map(sums).into());
+        let activity =
+            Self(Arc::new(Inner { options, start, metrics: metrics.clone(), open: Mutex::default(), groups }));
+        // Weak, because the metrics belong to what they would keep alive.
+        let watched = Arc::downgrade(&activity.0);
+        metrics.watch_groups(move || watched.upgrade().map(|inner| Self(inner).exported()).unwrap_or_default());
+        activity
+    }
+
+    /// The names of a group with their sums, most bytes first; `other` is the last one.
+    #[must_use]
+    pub fn sums(&self, group: Group) -> NamedSums {
+        let position = Group::ALL.iter().position(|it| *it == group);
+        let groups = self.0.groups.lock();
+        position.and_then(|position| groups.get(position)).map(Sums::list).unwrap_or_default()
+    }
+
+    /// The open files at `now`, the one with most bytes first; at most `count`.
+    #[must_use]
+    pub fn open_files(&self, now: Instant, count: usize) -> Vec<OpenFile> {
+        let open = self.0.open.lock();
+        let mut files: Vec<(u64, &Open)> = open.values().map(|open| (open.account.all_bytes(), open)).collect();
+        files.sort_by_key(|(bytes, open)| (std::cmp::Reverse(*bytes), open.since));
+        let listed = |(_, open): (u64, &Open)| OpenFile {
+            lfn: open.lfn.clone(),
+            user: open.user.clone(),
+            host: open.host.clone(),
+            program: open.program.clone(),
+            size: open.size,
+            open_for: now.saturating_duration_since(open.since),
+            bytes: Outcome::ALL.map(|outcome| open.account.bytes(outcome)),
+        };
+        files.into_iter().take(count).map(listed).collect()
+    }
+
+    fn unix(&self, at: Instant) -> i64 {
+        let (start, unix) = self.0.start;
+        let since = at.saturating_duration_since(start).as_secs();
+        unix.saturating_add(i64::try_from(since).unwrap_or(i64::MAX))
+    }
+
+    fn exported(&self) -> Vec<(Group, NamedSums)> {
+        let groups = Group::ALL.into_iter().filter(|group| group.is_in_metrics());
+        groups.map(|group| (group, self.sums(group))).collect()
+    }
+
+    fn name(&self, group: Group, event: &CloseEvent<'_>, data: &names::Data) -> String {
+        let options = &self.0.options;
+        match group {
+            Group::Export => names::export_of(event.lfn.as_str(), &options.exports),
+            Group::Tier => data.tier.clone(),
+            Group::Dataset => data.dataset.clone(),
+            Group::Organization => event.client.organization.clone().unwrap_or_else(|| names::UNKNOWN.to_owned()),
+            Group::User => event.client.user.clone(),
+            Group::Site => names::site_of(&event.client.host),
+            Group::Origin => event.origin.map_or_else(|| "local".to_owned(), ToString::to_string),
+            Group::Region => event.origin.map_or_else(
+                || "local".to_owned(),
+                |origin| names::region_of(origin.endpoint.host(), &options.regions),
+            ),
+        }
+    }
+}
+
+/// The result of an access, by the bytes that its client has got.
+fn result_of(bytes: &[u64; Outcome::ALL.len()]) -> FileResult {
+    let [hit, others @ ..] = bytes;
+    match (*hit > 0, others.iter().any(|bytes| *bytes > 0)) {
+        (true, false) => FileResult::Hit,
+        (true, true) => FileResult::Partial,
+        (false, true) => FileResult::Missed,
+        (false, false) => FileResult::Unread,
+    }
+}
+
+impl FileEvents for Activity {
+    fn opened(&self, event: &OpenEvent<'_>) -> Option<Box<dyn ReadEvents>> {
+        if event.purpose == OpenPurpose::Read {
+            let open = Open {
+                lfn: event.lfn.as_str().to_owned(),
+                user: event.client.user.clone(),
+                host: event.client.host.clone(),
+                program: event.client.program.clone(),
+                size: event.size,
+                since: event.at,
+                account: Arc::clone(event.account),
+            };
+            let mut listed = self.0.open.lock();
+            if listed.len() < LISTED_OPENS_MAX {
+                listed.insert(event.open, open);
+            }
+        }
+        None
+    }
+
+    fn closed(&self, event: &CloseEvent<'_>) {
+        if event.purpose != OpenPurpose::Read {
+            return;
+        }
+        self.0.open.lock().remove(&event.open);
+        let bytes = Outcome::ALL.map(|outcome| event.account.bytes(outcome));
+        let result = result_of(&bytes);
+        self.0.metrics.add_file_read(result);
+        let is_reuse = event.file.is_some_and(|file| file.accesses > 1);
+        let access = Access { result, is_reuse, bytes, at: self.unix(event.at) };
+        let data = names::data_of(event.lfn.as_str());
+        // Named before the lock: closes of other connections wait for the additions only.
+        let names = Group::ALL.map(|group| self.name(group, event, &data));
+        let mut groups = self.0.groups.lock();
+        groups.iter_mut().zip(names).for_each(|(sums, name)| sums.add(&name, &access));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Client, FileUse, Sum};
+    use forebay_types::{Endpoint, Lfn, OriginId};
+
+    struct Site {
+        metrics: Metrics,
+        activity: Activity,
+        now: Instant,
+    }
+
+    fn site() -> Site {
+        #[expect(clippy::disallowed_methods, reason = "some moment; nothing depends on which")]
+        let now = Instant::now();
+        let metrics = Metrics::new();
+        let exports = vec!["/store".to_owned()];
+        let activity = Activity::new(ActivityOptions { exports, ..Default::default() }, (now, 1_000), &metrics);
+        Site { metrics, activity, now }
+    }
+
+    impl Site {
+        /// Opens and closes a file of which a client gets `hit` and `missed` bytes, and runs `between` in between.
+        fn access(&self, (path, user): (&str, &str), (hit, missed): (u64, u64), between: impl FnOnce()) {
+            let (lfn, handle) = (Lfn::parse(path).unwrap(), self.metrics.open_handle());
+            let client = Client { user: user.to_owned(), host: "wn1.example.org".to_owned(), ..Client::default() };
+            let origin: OriginId = Endpoint::new("eos.cern.ch", 1094).into();
+            let (client, lfn, origin, account) = (&client, &lfn, Some(&origin), handle.shared());
+            let (open, at, size, purpose) = (7, self.now, 100, OpenPurpose::Read);
+            self.activity.opened(&OpenEvent { open, at, client, lfn, origin, size, purpose, account });
+            handle.account(Outcome::Hit, hit);
+            handle.account(Outcome::Missed, missed);
+            between();
+            let file = FileUse { accesses: 2, ..FileUse::default() };
+            let (at, duration) = (self.now + Duration::from_secs(5), Duration::from_secs(5));
+            let (opens, file) = (1, Some(&file));
+            let event = CloseEvent { open, at, client, lfn, origin, size, purpose, account, duration, opens, file };
+            self.activity.closed(&event);
+        }
+    }
+
+    #[test]
+    fn a_close_counts_in_every_group_and_in_the_metrics() {
+        let site = site();
+        let path = "/store/mc/Era/TTbar/AODSIM/v1/00/f.root";
+        site.access((path, "ann"), (10, 0), || ());
+        site.access((path, "bob"), (5, 20), || ());
+        site.access((path, "bob"), (0, 0), || ());
+        for (group, name) in [
+            (Group::Export, "/store"),
+            (Group::Tier, "AODSIM"),
+            (Group::Organization, "unknown"),
+            (Group::Region, "ch"),
+            (Group::Dataset, "/TTbar/Era-v1/AODSIM"),
+            (Group::Site, "example.org"),
+            (Group::Origin, "eos.cern.ch:1094"),
+        ] {
+            let expected = Sum { accesses: 3, hits: 1, reused: 3, bytes: [15, 20, 0, 0], last: 1_005 };
+            assert_eq!(site.activity.sums(group), [(name.to_owned(), expected)]);
+        }
+        let users: Vec<_> =
+            site.activity.sums(Group::User).into_iter().map(|(name, sum)| (name, sum.accesses)).collect();
+        assert_eq!(users, [("bob".to_owned(), 2), ("ann".to_owned(), 1)]);
+        let metrics = site.metrics.render().unwrap();
+        for line in [
+            r#"forebay_files_read_total{result="hit"} 1"#,
+            r#"forebay_files_read_total{result="partial"} 1"#,
+            r#"forebay_files_read_total{result="unread"} 1"#,
+            r#"forebay_group_accesses_total{by="tier",name="AODSIM"} 3"#,
+            r#"forebay_group_client_bytes_total{by="export",name="/store",outcome="missed"} 20"#,
+        ] {
+            assert!(metrics.lines().any(|it| it == line), "{line} not in {metrics}");
+        }
+        assert!(!metrics.contains("bob"), "metrics name no users");
+    }
+
+    #[test]
+    fn open_files_are_listed_until_they_are_closed() {
+        let site = site();
+        site.access(("/store/f", "ann"), (10, 1), || {
+            let files = site.activity.open_files(site.now + Duration::from_secs(2), 10);
+            let [file] = files.as_slice() else { panic!("{files:?}") };
+            assert_eq!((file.lfn.as_str(), file.user.as_str(), file.size), ("/store/f", "ann", 100));
+            assert_eq!((file.bytes, file.open_for), ([10, 1, 0, 0], Duration::from_secs(2)));
+            assert!(site.activity.open_files(site.now, 0).is_empty());
+        });
+        assert!(site.activity.open_files(site.now, 10).is_empty());
+    }
+}
