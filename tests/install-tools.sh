@@ -39,6 +39,8 @@ missing() {
         libXrdAccSciTokens:xrootd-scitokens-plugins; do
         compgen -G "/usr/lib*/*/${library%%:*}-[0-9].so" >/dev/null || echo "${library##*:}"
     done
+    command -v chromium >/dev/null || echo chromium
+    command -v promtool >/dev/null || echo prometheus
     command -v voms-proxy-fake >/dev/null || echo voms-clients
     for program in unshare nsenter; do
         command -v "$program" >/dev/null || echo util-linux

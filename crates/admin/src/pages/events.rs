@@ -46,7 +46,12 @@ pub(super) fn stream(views: &Views) -> Answer {
                 }
             }
         };
-        let _ended = timeout(STREAM_TIME_MAX, follow).await;
+        tokio::select! {
+            () = follow => {}
+            // The place is free as soon as the browser has left.
+            () = sender.closed() => {}
+            () = tokio::time::sleep(STREAM_TIME_MAX) => {}
+        }
     });
     answer::stream("text/event-stream", AnswerBody::Stream(receiver))
 }

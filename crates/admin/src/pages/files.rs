@@ -63,7 +63,7 @@ pub(super) async fn list(page: &Page, server: &Server, views: &Views, query: &st
 fn results(found: &FileList, search: &str) -> Markup {
     let rows: Vec<_> = found.files.iter().map(row).collect();
     html! {
-        (table("Files", &["File", "Cached", "", "Size", "Uses", "Last use", "Readers"], &rows))
+        (table("Files", &["File", "Cached", "Share", "Size", "Uses", "Last use", "Readers"], &rows))
         @if let Some(next) = &found.next {
             @let query = form_urlencoded::Serializer::new(String::new()).append_pair("search", search).append_pair("after", next).finish();
             p { a rel="next" href={ "/files?" (query) } { "Next files" } }

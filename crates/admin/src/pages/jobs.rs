@@ -23,7 +23,7 @@ pub(super) fn render(page: &Page, server: &Server) -> Markup {
         &html! {
             h1 { "Jobs" }
             (card("Jobs, newest first", &table(
-                "Jobs", &["Job", "Kind", "State", "Started", "Progress", "", "Failed", "Bytes"], &rows,
+                "Jobs", &["Job", "Kind", "State", "Started", "Progress", "Done", "Failed", "Bytes"], &rows,
             )))
             @if !failures.is_empty() {
                 (card("Files that failed", &table("Failures", &["File", "Job", "Reason"], &failures)))
