@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import signal
 import subprocess
 from pathlib import Path
@@ -12,6 +13,7 @@ from pathlib import Path
 from harness import clients, forebay
 from harness.admin import Site
 from harness.content import Pattern
+from harness.forebay import BLOCK
 from harness.ground import Ground
 from harness.scripted import ScriptedOrigin
 from harness.waiting import until
@@ -179,3 +181,23 @@ def test_completions_manual_pages_and_the_api_document_are_generated(ground: Gro
     assert forebay.run(ground, "man", str(pages)).returncode == 0
     assert "FOREBAY_ADMIN" in (pages / "forebay-prefetch.1").read_text()
     assert json.loads(forebay.run(ground, "openapi").stdout)["openapi"] == "3.1.0"
+
+
+def test_top_shows_open_files_and_their_rates(site: Site) -> None:
+    with site.server.client() as client:
+        handle = client.open(PATH)
+        client.read(handle, 0, BLOCK)
+        done = site.command("top", "--interval", "1", "--count", "2")
+    assert done.returncode == 0, done.stderr
+    first, second = done.stdout.strip().split("\n\nforebay ", 1)
+    for screen in (first, second):
+        assert "1 open files" in screen
+        assert re.search(rf"^ .* {BLOCK // 1024}\.0 KiB .*{re.escape(PATH)}$", screen, re.MULTILINE), screen
+    assert "MiB/s" not in first, "rates need two updates"
+    assert "0.0 MiB/s" in second
+
+
+def test_the_status_is_shown_again_and_again(site: Site) -> None:
+    done = site.command("status", "--watch", "--interval", "1", "--count", "2")
+    assert done.returncode == 0, done.stderr
+    assert len(re.findall("^server +ready", done.stdout, re.MULTILINE)) == 2

@@ -1,4 +1,4 @@
-"""Chromium, as visitors of the status page use it. A violation of the page's policy, or another error, fails the test."""
+"""Chromium, as visitors of the status page use it. A violation of its policy, or another error, fails the test."""
 
 from __future__ import annotations
 

@@ -10,6 +10,8 @@ pub(crate) mod maintenance;
 pub(crate) mod pin;
 pub(crate) mod prefetch;
 pub(crate) mod status;
+pub(crate) mod top;
+mod watch;
 
 use crate::client::block_on;
 use address::Address;

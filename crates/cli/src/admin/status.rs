@@ -1,6 +1,6 @@
 //! `forebay status`: the status of a running server.
 
-use super::AdminArgs;
+use super::{AdminArgs, connection::understood, watch::Rhythm};
 use crate::text;
 use forebay_admin::model::{FailingOrigin, Filler, Status, Usage};
 use std::io::{self, Write};
@@ -10,9 +10,22 @@ use std::io::{self, Write};
 pub(crate) struct StatusArgs {
     #[command(flatten)]
     admin: AdminArgs,
+    /// Show it again and again
+    #[arg(long, conflicts_with = "json")]
+    watch: bool,
+    #[command(flatten)]
+    rhythm: Rhythm,
 }
 
 pub(crate) fn run(args: &StatusArgs) -> anyhow::Result<()> {
+    if args.watch {
+        return args.rhythm.repeat(&args.admin, async |server| {
+            let status = understood(server.get("/api/v1/status").await?)?;
+            let mut out = Vec::new();
+            print(&mut out, &status)?;
+            Ok(String::from_utf8(out)?)
+        });
+    }
     let answer = args.admin.run(async |server| server.get("/api/v1/status").await)?;
     args.admin.print(answer, |out, status| print(out, &status))
 }

@@ -1,0 +1,236 @@
+"""Rules for Prometheus, and the dashboard's queries, with a real Prometheus."""
+
+from __future__ import annotations
+
+import json
+import re
+import socket
+import subprocess
+import urllib.parse
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from harness import clients, xrootd
+from harness.forebay import Forebay
+from harness.ground import REPOSITORY, Ground
+from harness.process import Process
+from harness.waiting import until
+
+RULES = REPOSITORY / "deploy" / "prometheus"
+PATH = "/sizes/many-blocks.bin"
+# A cache without purges and certificates has no values of these.
+ABSENT = ("forebay_eviction_age_seconds", "forebay_certificate_expiry_seconds")
+FLAT, GROWING, STEADY, ZERO = "0+0x3000", "0+5x3000", "1+0x3000", "0x3000"
+
+# When alerts are looked at: after their time of waiting, and for the ratio after more than a day.
+SOON, LATE = "2h30m", "30h"
+
+# For each alert: series with which it fires, and with which it does not.
+Series = dict[str, str]
+CASES: dict[str, tuple[Series, Series]] = {
+    "ForebayDown": ({'up{job="forebay"}': ZERO}, {'up{job="forebay"}': STEADY}),
+    "ForebayNotReady": ({"forebay_ready": ZERO}, {"forebay_ready": STEADY}),
+    "ForebayDiskUnhealthy": (
+        {'forebay_disk_state{state="offline"}': STEADY},
+        {'forebay_disk_state{state="offline"}': ZERO, 'forebay_disk_state{state="healthy"}': STEADY},
+    ),
+    "ForebayDiskErrors": ({"forebay_disk_errors_total": GROWING}, {"forebay_disk_errors_total": FLAT}),
+    "ForebayDamagedBlocks": (
+        {'forebay_block_checks_total{result="damaged"}': GROWING},
+        {'forebay_block_checks_total{result="intact"}': GROWING},
+    ),
+    "ForebayDiskFull": (
+        {'forebay_not_kept_total{reason="disk_full"}': GROWING},
+        {'forebay_not_kept_total{reason="link"}': GROWING},
+    ),
+    "ForebayPurgeUnmet": ({"forebay_purges_unmet_total": GROWING}, {"forebay_purges_unmet_total": FLAT}),
+    "ForebayOriginErrors": (
+        {'forebay_origin_errors_total{origin="o"}': "0+1x3000", 'forebay_origin_requests_total{origin="o"}': GROWING},
+        {
+            'forebay_origin_errors_total{origin="o"}': "0+1x3000",
+            'forebay_origin_requests_total{origin="o"}': "0+99x3000",
+        },
+    ),
+    "ForebayOriginsFailing": ({"forebay_origins_failing": STEADY}, {"forebay_origins_failing": ZERO}),
+    "ForebayChecksumDisputed": (
+        {'forebay_checksum_comparisons_total{result="disputed"}': GROWING},
+        {'forebay_checksum_comparisons_total{result="equal"}': GROWING},
+    ),
+    "ForebayConnectionsRefused": (
+        {"forebay_connections_refused_total": GROWING},
+        {"forebay_connections_refused_total": FLAT},
+    ),
+    "ForebayMemoryUsedUp": (
+        {"forebay_budget_used_bytes": "96x3000", "forebay_budget_bytes": "100x3000"},
+        {"forebay_budget_used_bytes": "90x3000", "forebay_budget_bytes": "100x3000"},
+    ),
+    # Hits only for four hours, then only misses for more than a day.
+    "ForebayHitRatioFell": (
+        {
+            'forebay_client_bytes_total{outcome="hit"}': "0+100x240 24000+0x1700",
+            'forebay_client_bytes_total{outcome="missed"}': "0+0x240 0+100x1700",
+        },
+        {
+            'forebay_client_bytes_total{outcome="hit"}': "0+100x3000",
+            'forebay_client_bytes_total{outcome="missed"}': "0+100x3000",
+        },
+    ),
+    "ForebayReadAheadWasted": (
+        {
+            'forebay_read_ahead_bytes_total{event="wasted"}': "0+50x3000",
+            'forebay_read_ahead_bytes_total{event="fetched"}': "0+100x3000",
+        },
+        {
+            'forebay_read_ahead_bytes_total{event="wasted"}': "0+30x3000",
+            'forebay_read_ahead_bytes_total{event="fetched"}': "0+100x3000",
+        },
+    ),
+    "ForebayEvictionAgeShort": (
+        {"forebay_eviction_age_seconds": "3600x3000"},
+        {"forebay_eviction_age_seconds": "90000x3000"},
+    ),
+    "ForebayCertificateExpires": (
+        {'forebay_certificate_expiry_seconds{file="f"}': "86400x3000"},
+        {'forebay_certificate_expiry_seconds{file="f"}': "5184000x3000"},
+    ),
+    "ForebayIndexErrors": ({"forebay_index_errors_total": GROWING}, {"forebay_index_errors_total": FLAT}),
+    "ForebayTraceDropped": ({"forebay_trace_dropped_total": GROWING}, {"forebay_trace_dropped_total": FLAT}),
+}
+
+
+def alerts() -> list[dict[str, Any]]:
+    """The rules that are shipped."""
+    document = yaml.safe_load((RULES / "alerts.yml").read_text())
+    return [rule for group in document["groups"] for rule in group["rules"]]
+
+
+def promtool(*arguments: str, directory: Path = RULES) -> None:
+    """Runs the checker of Prometheus, which must be content."""
+    done = subprocess.run(["promtool", *arguments], cwd=directory, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def with_instance(series: str) -> str:
+    """The name of a series of one cache."""
+    name, _, labels = series.partition("{")
+    return f'{name}{{instance="cache",{labels or "}"}'
+
+
+def test_the_files_are_what_prometheus_reads() -> None:
+    promtool("check", "rules", "recording.yml", "alerts.yml")
+    promtool("check", "config", "scrape.yml")
+
+
+def test_each_alert_fires_and_does_not_fire_without_a_reason(ground: Ground) -> None:
+    assert sorted(rule["alert"] for rule in alerts()) == sorted(CASES)
+    tests = []
+    for alert, both in CASES.items():
+        for fires, series in zip((True, False), both, strict=True):
+            sample = [{"labels": "{}", "value": 1}] if fires else []
+            expression = f'count(ALERTS{{alertname="{alert}",alertstate="firing"}})'
+            tests.append(
+                {
+                    "interval": "1m",
+                    "name": f"{alert} {'fires' if fires else 'does not fire'}",
+                    "input_series": [{"series": with_instance(name), "values": it} for name, it in series.items()],
+                    "promql_expr_test": [
+                        {
+                            "expr": expression,
+                            "eval_time": LATE if alert == "ForebayHitRatioFell" else SOON,
+                            "exp_samples": sample,
+                        }
+                    ],
+                }
+            )
+    directory = ground.directory("alerts")
+    document = {"rule_files": [str(RULES / "recording.yml"), str(RULES / "alerts.yml")], "tests": tests}
+    (directory / "tests.yml").write_text(yaml.safe_dump(document))
+    promtool("test", "rules", "tests.yml", directory=directory)
+
+
+def test_each_alert_names_a_section_that_exists() -> None:
+    for rule in alerts():
+        path, _, anchor = rule["annotations"]["runbook"].partition("#")
+        headings = re.findall("^#+ (.*)$", (REPOSITORY / path).read_text(), re.MULTILINE)
+        assert anchor in {heading.lower().replace(" ", "-") for heading in headings}, rule["alert"]
+
+
+def queries() -> list[tuple[str, str]]:
+    """Title and query of each panel of the dashboard."""
+    dashboard = json.loads((RULES / "grafana-dashboard.json").read_text())
+    panels = [panel for panel in dashboard["panels"] if panel["type"] != "row"]
+    return [(panel["title"], target["expr"]) for panel in panels for target in panel["targets"]]
+
+
+def free_port() -> int:
+    """A port that nothing listens on."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def ask(address: str, query: str) -> list[Any]:
+    """The result of a query."""
+    url = f"http://{address}/api/v1/query?{urllib.parse.urlencode({'query': query})}"
+    with urllib.request.urlopen(url, timeout=10) as answer:
+        document = json.load(answer)
+    assert document["status"] == "success", document
+    return list(document["data"]["result"])
+
+
+@pytest.fixture(scope="module")
+def prometheus(ground: Ground, plain_origin: xrootd.Origin) -> Iterator[str]:
+    """A Prometheus that scrapes a cache which clients read from; its address."""
+    store, directory = ground.directory("store"), ground.directory("prometheus")
+    flags = ["--listen", "127.0.0.1:0", "--origin", plain_origin.url, "--store", str(store)]
+    with Forebay(ground, [*flags, "--admin-listen", "127.0.0.1:0"], store=store) as cache:
+        target = cache.admin_url.removeprefix("http://")
+        for name in ("recording", "alerts"):
+            rules = (RULES / f"{name}.yml").read_text().replace("interval: 60s", "interval: 1s")
+            (directory / f"{name}.yml").write_text(rules)
+        configuration = yaml.safe_load((RULES / "scrape.yml").read_text())
+        (job,) = configuration["scrape_configs"]
+        job.update(scrape_interval="1s", static_configs=[{"targets": [target]}])
+        (directory / "prometheus.yml").write_text(yaml.safe_dump(configuration))
+        address = f"127.0.0.1:{free_port()}"
+        argv = [
+            "prometheus",
+            "--config.file=prometheus.yml",
+            "--storage.tsdb.path=data",
+            f"--web.listen-address={address}",
+        ]
+        server = Process("prometheus", argv, directory)
+
+        def is_scraped() -> bool:
+            try:
+                return bool(ask(address, "up == 1"))
+            except OSError:
+                return False
+
+        until(is_scraped, "the cache is scraped")
+        # Rates need growth between two scrapes.
+        for number in range(3):
+            clients.fetch("forebay-get", ground, cache.file_url(PATH))
+            seen = f'forebay_files_read_total{{result="{"hit" if number else "missed"}"}} >= {max(number, 1)}'
+            until(lambda query=seen: bool(ask(address, query)), "the read is scraped")  # type: ignore[misc]
+        until(lambda: bool(ask(address, "instance:forebay_hit_ratio_files:1d")), "the rules are evaluated")
+        yield address
+        server.stop()
+
+
+def test_every_query_of_the_dashboard_has_values(prometheus: str) -> None:
+    empty = []
+    for title, query in queries():
+        shown = query.replace("$__rate_interval", "1m").replace("$instance", ".*")
+        if not ask(prometheus, shown) and not any(name in query for name in ABSENT):
+            empty.append((title, shown))
+    assert empty == []
+
+
+def test_no_alert_fires_at_a_healthy_cache(prometheus: str) -> None:
+    assert ask(prometheus, 'ALERTS{alertstate="firing"}') == []
