@@ -22,14 +22,24 @@ const clock = (range) => (_, ticks) => ticks.map((tick) => {
 
 const charts = [];
 
+// Appends a point. A gap of more than three steps interrupts the lines.
+function append(data, columns, point, step) {
+  const before = data[0].at(-1);
+  if (before !== undefined && point[0] - before > 3 * step) {
+    data[0].push(before + step);
+    columns.forEach((_, index) => data[index + 1].push(null));
+  }
+  data[0].push(point[0]);
+  columns.forEach((column, index) => data[index + 1].push(point[column]));
+}
+
 function draw(figure, history) {
   const names = figure.dataset.series.split(",");
   const labels = figure.dataset.labels.split(",");
   const unit = figure.dataset.unit;
   const columns = names.map((name) => history.series.indexOf(name) + 1);
-  const data = [history.points.map((point) => point[0])];
-  // A gap of more than three steps interrupts the lines.
-  for (const column of columns) data.push(history.points.map((point) => point[column]));
+  const data = [[], ...columns.map(() => [])];
+  history.points.forEach((point) => append(data, columns, point, history.step));
   const holder = document.createElement("div");
   const axis = { stroke: css("--soft"), grid: { stroke: css("--line"), width: 1 }, ticks: { stroke: css("--line") } };
   const options = {
@@ -46,7 +56,7 @@ function draw(figure, history) {
   figure.querySelectorAll(".key").forEach((key) => key.remove());
   const resize = new ResizeObserver(() => { if (figure.clientWidth > 0) plot.setSize({ width: figure.clientWidth, height: 190 }); });
   resize.observe(figure);
-  charts.push({ plot, columns, data, range: history.range, step: history.step, points: history.points });
+  charts.push({ plot, columns, data, range: history.range, step: history.step });
 }
 
 async function load(range) {
@@ -60,8 +70,7 @@ async function load(range) {
 
 function add(point) {
   for (const chart of charts.filter((chart) => chart.range === "hour")) {
-    chart.data[0].push(point[0]);
-    chart.columns.forEach((column, index) => chart.data[index + 1].push(point[column]));
+    append(chart.data, chart.columns, point, chart.step);
     while (chart.data[0][0] < point[0] - 3600) chart.data.forEach((column) => column.shift());
     chart.plot.setData(chart.data);
   }
