@@ -2,10 +2,10 @@
 
 use divan::{Bencher, black_box};
 use forebay_telemetry::{
-    AccessLog, Client, CloseEvent, FileEvents, Metrics, OpenEvent, OpenPurpose, ReadAnswer, ReadEvents, ReadKind,
-    RequestKind, Sample, Trace, TraceOptions,
+    AccessLog, Activity, ActivityOptions, Client, CloseEvent, FileEvents, Metrics, OpenEvent, OpenPurpose, ReadAnswer,
+    ReadEvents, ReadKind, RequestKind, Sample, Trace, TraceOptions,
 };
-use forebay_types::{ByteRange, Lfn, Outcome};
+use forebay_types::{ByteRange, Endpoint, Lfn, Outcome};
 use std::{
     io,
     time::{Duration, Instant},
@@ -59,6 +59,31 @@ fn log_a_close(bencher: Bencher<'_, '_>) {
         file: None,
     };
     tracing::subscriber::with_default(subscriber, || bencher.bench_local(|| log.closed(black_box(&event))));
+}
+
+#[divan::bench]
+fn follow_an_open_and_its_close(bencher: Bencher<'_, '_>) {
+    let metrics = Metrics::new();
+    let options = ActivityOptions { exports: vec!["/store".to_owned()], ..ActivityOptions::default() };
+    let activity = Activity::new(options, (now(), 1_700_000_000), &metrics);
+    let path = "/store/mc/RunIISummer20/TTbar/NANOAODSIM/106X-v2/260000/0A1B2C3D.root";
+    let lfn = Lfn::parse(path).expect("the name is good");
+    let client = Client {
+        user: "cms".to_owned(),
+        host: "wn123.gridka.de".to_owned(),
+        program: "cmsRun".to_owned(),
+        ..Client::default()
+    };
+    let (handle, origin) = (metrics.open_handle(), Endpoint::new("xrootd-cms.infn.it", 1094).into());
+    let (open, at, size, purpose, account) = (1, now(), 1 << 30, OpenPurpose::Read, handle.shared());
+    let (client, lfn, origin, file) = (&client, &lfn, Some(&origin), None);
+    let (duration, opens) = (Duration::from_millis(12), 1);
+    let opened = OpenEvent { open, at, client, lfn, origin, size, purpose, account };
+    let closed = CloseEvent { open, at, client, lfn, origin, size, purpose, account, duration, opens, file };
+    bencher.bench_local(|| {
+        activity.opened(black_box(&opened));
+        activity.closed(black_box(&closed));
+    });
 }
 
 #[divan::bench]

@@ -9,10 +9,10 @@ use crate::{
     groups::{Group, NamedSums},
     label::FileResult,
 };
-use forebay_types::Outcome;
+use forebay_types::{OriginId, Outcome};
 use parking_lot::Mutex;
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, HashMap},
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -26,6 +26,12 @@ const NAMES_MAX: usize = 256;
 
 /// Open files that are listed. More are served, but not listed.
 const LISTED_OPENS_MAX: usize = 65_536;
+
+/// Hosts and origins whose site and region are remembered.
+const DERIVED_MAX: usize = 4096;
+
+/// Name of exported directories as an origin.
+const LOCAL: &str = "local";
 
 /// Names of the configuration that accesses are compared with.
 #[derive(Clone, Debug, Default)]
@@ -47,8 +53,17 @@ struct Inner {
     start: (Instant, i64),
     metrics: Metrics,
     open: Mutex<BTreeMap<u64, Open>>,
+    counted: Mutex<Counted>,
+}
+
+#[derive(Debug)]
+struct Counted {
     /// In the order of [`Group::ALL`].
-    groups: Mutex<Vec<Sums>>,
+    groups: Vec<Sums>,
+    /// Sites by host: their derivation costs more than a look here.
+    sites: HashMap<String, Arc<str>>,
+    /// Name and region of origins.
+    origins: HashMap<OriginId, (Arc<str>, Arc<str>)>,
 }
 
 #[derive(Debug)]
@@ -87,9 +102,10 @@ impl Activity {
                 Sums::new(NAMES_MAX, Overflow::ReplaceSmallest)
             }
         };
-        let groups = Mutex::new(Group::ALL.map(sums).into());
+        let groups = Group::ALL.map(sums).into();
+        let counted = Mutex::new(Counted { groups, sites: HashMap::new(), origins: HashMap::new() });
         let activity =
-            Self(Arc::new(Inner { options, start, metrics: metrics.clone(), open: Mutex::default(), groups }));
+            Self(Arc::new(Inner { options, start, metrics: metrics.clone(), open: Mutex::default(), counted }));
         // Weak, because the metrics belong to what they would keep alive.
         let watched = Arc::downgrade(&activity.0);
         metrics.watch_groups(move || watched.upgrade().map(|inner| Self(inner).exported()).unwrap_or_default());
@@ -100,8 +116,8 @@ impl Activity {
     #[must_use]
     pub fn sums(&self, group: Group) -> NamedSums {
         let position = Group::ALL.iter().position(|it| *it == group);
-        let groups = self.0.groups.lock();
-        position.and_then(|position| groups.get(position)).map(Sums::list).unwrap_or_default()
+        let counted = self.0.counted.lock();
+        position.and_then(|position| counted.groups.get(position)).map(Sums::list).unwrap_or_default()
     }
 
     /// The open files at `now`, the one with most bytes first; at most `count`.
@@ -132,22 +148,33 @@ impl Activity {
         let groups = Group::ALL.into_iter().filter(|group| group.is_in_metrics());
         groups.map(|group| (group, self.sums(group))).collect()
     }
+}
 
-    fn name(&self, group: Group, event: &CloseEvent<'_>, data: &names::Data) -> String {
-        let options = &self.0.options;
-        match group {
-            Group::Export => names::export_of(event.lfn.as_str(), &options.exports),
-            Group::Tier => data.tier.clone(),
-            Group::Dataset => data.dataset.clone(),
-            Group::Organization => event.client.organization.clone().unwrap_or_else(|| names::UNKNOWN.to_owned()),
-            Group::User => event.client.user.clone(),
-            Group::Site => names::site_of(&event.client.host),
-            Group::Origin => event.origin.map_or_else(|| "local".to_owned(), ToString::to_string),
-            Group::Region => event.origin.map_or_else(
-                || "local".to_owned(),
-                |origin| names::region_of(origin.endpoint.host(), &options.regions),
-            ),
+impl Counted {
+    fn site(&mut self, host: &str) -> Arc<str> {
+        if let Some(site) = self.sites.get(host) {
+            return Arc::clone(site);
         }
+        if self.sites.len() >= DERIVED_MAX {
+            self.sites.clear();
+        }
+        let site: Arc<str> = names::site_of(host).into();
+        self.sites.insert(host.to_owned(), Arc::clone(&site));
+        site
+    }
+
+    fn origin(&mut self, origin: Option<&OriginId>, regions: &[(String, String)]) -> (Arc<str>, Arc<str>) {
+        let Some(origin) = origin else { return (LOCAL.into(), LOCAL.into()) };
+        if let Some(known) = self.origins.get(origin) {
+            return known.clone();
+        }
+        if self.origins.len() >= DERIVED_MAX {
+            self.origins.clear();
+        }
+        let region = names::region_of(origin.endpoint.host(), regions);
+        let derived: (Arc<str>, Arc<str>) = (origin.to_string().into(), region.into());
+        self.origins.insert(origin.clone(), derived.clone());
+        derived
     }
 }
 
@@ -193,10 +220,22 @@ impl FileEvents for Activity {
         let is_reuse = event.file.is_some_and(|file| file.accesses > 1);
         let access = Access { result, is_reuse, bytes, at: self.unix(event.at) };
         let data = names::data_of(event.lfn.as_str());
-        // Named before the lock: closes of other connections wait for the additions only.
-        let names = Group::ALL.map(|group| self.name(group, event, &data));
-        let mut groups = self.0.groups.lock();
-        groups.iter_mut().zip(names).for_each(|(sums, name)| sums.add(&name, &access));
+        let options = &self.0.options;
+        let export = names::export_of(event.lfn.as_str(), &options.exports);
+        let mut counted = self.0.counted.lock();
+        let site = counted.site(&event.client.host);
+        let (origin, region) = counted.origin(event.origin, &options.regions);
+        let name = |group: Group| match group {
+            Group::Export => export,
+            Group::Tier => &data.tier,
+            Group::Dataset => &data.dataset,
+            Group::Organization => event.client.organization.as_deref().unwrap_or(names::UNKNOWN),
+            Group::User => &event.client.user,
+            Group::Site => &site,
+            Group::Origin => &origin,
+            Group::Region => &region,
+        };
+        counted.groups.iter_mut().zip(Group::ALL.map(name)).for_each(|(sums, name)| sums.add(name, &access));
     }
 }
 
@@ -204,7 +243,7 @@ impl FileEvents for Activity {
 mod tests {
     use super::*;
     use crate::{Client, FileUse, Sum};
-    use forebay_types::{Endpoint, Lfn, OriginId};
+    use forebay_types::{Endpoint, Lfn};
 
     struct Site {
         metrics: Metrics,

@@ -1,10 +1,13 @@
 //! Groups of accesses by names: data tier and dataset of a path, site of a client, region of an origin.
 
 use forebay_types::glob_matches;
-use std::net::IpAddr;
+use std::{borrow::Cow, net::IpAddr};
 
 /// Name of the group of everything that has no better one.
 pub(super) const UNKNOWN: &str = "unknown";
+
+/// Components of a path that are looked at: names of experiments have fewer.
+const PARTS_MAX: usize = 24;
 
 /// Components of a path of no known convention that name its dataset.
 const GENERIC_DATASET_DEPTH: usize = 4;
@@ -17,26 +20,31 @@ const SECOND_LEVELS: [&str; 8] = ["ac", "co", "com", "edu", "gov", "net", "org",
 
 /// What a path says about its data.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub(super) struct Data {
-    pub(super) tier: String,
+pub(super) struct Data<'p> {
+    pub(super) tier: Cow<'p, str>,
     pub(super) dataset: String,
 }
 
 /// The data of a path, by the conventions of CMS and ATLAS; else its directory.
-pub(super) fn data_of(path: &str) -> Data {
-    let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
-    cms(&parts).or_else(|| atlas(&parts)).unwrap_or_else(|| generic(&parts))
+pub(super) fn data_of(path: &str) -> Data<'_> {
+    // On the stack: this is done for each close.
+    let mut parts = [""; PARTS_MAX];
+    let found = path.split('/').filter(|part| !part.is_empty());
+    let count = parts.iter_mut().zip(found).map(|(place, part)| *place = part).count();
+    let parts = parts.get(..count).unwrap_or_default();
+    cms(parts).or_else(|| atlas(parts)).unwrap_or_else(|| generic(parts))
 }
 
 /// `/store/{data,mc,relval,…}/ERA/PRIMARY/TIER/PROCESSING/…`, wherever `/store` begins in the path.
-fn cms(parts: &[&str]) -> Option<Data> {
+fn cms<'p>(parts: &[&'p str]) -> Option<Data<'p>> {
     let start = parts.iter().position(|part| *part == "store")?;
     match parts.get(start + 1..)? {
         [private, owner, _, ..] if CMS_PRIVATE.contains(private) => {
-            Some(Data { tier: private.to_uppercase(), dataset: format!("/store/{private}/{owner}") })
+            Some(Data { tier: private.to_uppercase().into(), dataset: ["/store/", private, "/", owner].concat() })
         }
         [_, era, primary, tier, processing, _, ..] if is_cms_tier(tier) => {
-            Some(Data { tier: (*tier).to_owned(), dataset: format!("/{primary}/{era}-{processing}/{tier}") })
+            let dataset = ["/", primary, "/", era, "-", processing, "/", tier].concat();
+            Some(Data { tier: Cow::Borrowed(tier), dataset })
         }
         _ => None,
     }
@@ -48,7 +56,7 @@ fn is_cms_tier(text: &str) -> bool {
 }
 
 /// `…/rucio/SCOPE/xx/yy/FILE`, with `FILE` as `TIER.TASK._NUMBER.…`; scopes of users have two components.
-fn atlas(parts: &[&str]) -> Option<Data> {
+fn atlas<'p>(parts: &[&'p str]) -> Option<Data<'p>> {
     let start = parts.iter().position(|part| *part == "rucio")?;
     let below = parts.get(start + 1..)?;
     let (file, directories) = below.split_last()?;
@@ -61,15 +69,24 @@ fn atlas(parts: &[&str]) -> Option<Data> {
     let mut fields = file.split('.');
     let (first, second) = (fields.next()?, fields.next().unwrap_or_default());
     let is_private = scope.starts_with("user.") || scope.starts_with("group.");
-    let tier = if is_private { scope.split('.').next().unwrap_or_default().to_uppercase() } else { first.to_owned() };
+    let tier = if is_private {
+        scope.split('.').next().unwrap_or_default().to_uppercase().into()
+    } else {
+        Cow::Borrowed(first)
+    };
     let dataset = if is_private { scope } else { format!("{scope}:{first}.{second}") };
     Some(Data { tier, dataset })
 }
 
-fn generic(parts: &[&str]) -> Data {
+fn generic<'p>(parts: &[&'p str]) -> Data<'p> {
     let directories = parts.split_last().map_or(&[][..], |(_, directories)| directories);
     let named = directories.get(..GENERIC_DATASET_DEPTH).unwrap_or(directories);
-    Data { tier: UNKNOWN.to_owned(), dataset: format!("/{}", named.join("/")) }
+    let mut dataset = String::with_capacity(named.iter().map(|part| part.len() + 1).sum::<usize>().max(1));
+    named.iter().for_each(|part| dataset.extend(["/", part]));
+    if dataset.is_empty() {
+        dataset.push('/');
+    }
+    Data { tier: Cow::Borrowed(UNKNOWN), dataset }
 }
 
 /// The site of a client: the domain of its host, or the network of its address.
@@ -111,13 +128,13 @@ pub(super) fn region_of(host: &str, regions: &[(String, String)]) -> String {
 }
 
 /// The longest of `exports` that `path` lies below; without one, the path names its origin.
-pub(super) fn export_of(path: &str, exports: &[String]) -> String {
+pub(super) fn export_of<'e>(path: &str, exports: &'e [String]) -> &'e str {
     let is_below = |export: &&String| {
         let rest = path.strip_prefix(export.trim_end_matches('/'));
         rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
     };
     let export = exports.iter().filter(is_below).max_by_key(|export| export.len());
-    export.cloned().unwrap_or_else(|| "forwarding".to_owned())
+    export.map_or("forwarding", String::as_str)
 }
 
 #[cfg(test)]
@@ -145,7 +162,7 @@ mod tests {
             ("/f.root", UNKNOWN, "/"),
             ("/store/f.root", UNKNOWN, "/store"),
         ] {
-            assert_eq!(data_of(path), Data { tier: tier.to_owned(), dataset: dataset.to_owned() }, "{path}");
+            assert_eq!(data_of(path), Data { tier: tier.into(), dataset: dataset.to_owned() }, "{path}");
         }
     }
 
