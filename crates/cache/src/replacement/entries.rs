@@ -4,6 +4,7 @@ use crate::EntryId;
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
     fmt,
+    hash::{BuildHasher, Hasher},
 };
 
 /// The part of the cache that an entry counts for: victims are sought in some partitions and spared in others.
@@ -122,7 +123,39 @@ pub(crate) enum Queue {
 pub(crate) struct Entries {
     records: Vec<Option<Record>>,
     free: Vec<Slot>,
-    slots: HashMap<EntryId, Slot>,
+    slots: HashMap<EntryId, Slot, NumberHash>,
+}
+
+/// Hashes numbers of entries, which the index gives and no client chooses, by one multiplication.
+#[derive(Clone, Debug, Default)]
+struct NumberHash;
+
+struct NumberHasher(u64);
+
+impl BuildHasher for NumberHash {
+    type Hasher = NumberHasher;
+
+    fn build_hasher(&self) -> NumberHasher {
+        NumberHasher(0)
+    }
+}
+
+impl Hasher for NumberHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|byte| self.write_u64(u64::from(*byte)));
+    }
+
+    fn write_u64(&mut self, number: u64) {
+        // The table takes its position from the low bits and its marks from the high ones: both have to depend on all bits.
+        let mixed = u128::from(self.0 ^ number).wrapping_mul(0x9E37_79B9_7F4A_7C15_F39C_C060_5CED_C835);
+        #[expect(clippy::cast_possible_truncation, reason = "the two halves")]
+        let halves = ((mixed >> 64) as u64, mixed as u64);
+        self.0 = halves.0 ^ halves.1;
+    }
 }
 
 impl Entries {

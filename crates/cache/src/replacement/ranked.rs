@@ -65,15 +65,17 @@ impl<R: Rank> Ranked<R> {
     fn change(&mut self, id: EntryId, change: impl FnOnce(&mut Record)) {
         let Some(slot) = self.entries.slot(id) else { return };
         let Some(record) = self.entries.get_mut(slot) else { return };
+        change(record);
         if record.queue == Queue::Parked {
-            change(record);
             return;
         }
-        self.withdraw(slot);
-        if let Some(record) = self.entries.get_mut(slot) {
-            change(record);
+        // A use within the same millisecond, or other bytes of an entry that is ranked by its time: its place stays.
+        let (before, after) = (record.rank, self.rank.rank(record));
+        if before != after {
+            record.rank = after;
+            self.partitions.take(record.facts.partition, before, slot);
+            self.partitions.add(record.facts.partition, after, slot);
         }
-        self.readmit(slot);
     }
 }
 
