@@ -9,6 +9,7 @@ CARGO ?= cargo
 PYTHON ?= python3
 VENV := .venv
 ROOT_VENV := .venv-root
+SIM_VENV := .venv-libcachesim
 BINARY := target/release/forebay
 TOOLS := target/tools
 BENCH_TOOLS := target/debug
@@ -23,14 +24,14 @@ FROM ?= 0
 LAB ?= all
 BASE ?= HEAD
 # Crates whose dependencies are Rust alone.
-PURE_CRATES := types proto cache adopt structure
+PURE_CRATES := types proto cache adopt structure sizing
 
 .PHONY: help setup build plugin deb demo test lint python-lint format tidy clippy quick pure unit doc costs blackbox lab lab-quick lab-test fuzz-smoke sim soak-purge soak-neighbours bench micro profile bench-tools clean libraries FORCE
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
 
-setup: $(VENV)/.tests $(VENV)/.lab $(ROOT_VENV)/.installed $(TOOLS)/render-chart ## install what the tests need: XRootD's programs, Python packages
+setup: $(VENV)/.tests $(VENV)/.lab $(ROOT_VENV)/.installed $(SIM_VENV)/.installed $(TOOLS)/render-chart ## install what the tests need: XRootD's programs, Python packages
 	tests/install-tools.sh
 
 build: $(BINARY) ## build the release binary
@@ -139,7 +140,7 @@ bench: $(BINARY) ## Forebay, XCache and a plain server side by side; XROOTD_PREF
 
 clean: ## remove what was built, installed and generated here
 	$(CARGO) clean
-	rm -rf $(VENV) $(ROOT_VENV) demo-data
+	rm -rf $(VENV) $(ROOT_VENV) $(SIM_VENV) demo-data
 
 # OpenSSL's headers, for whatever cargo builds.
 libraries:
@@ -175,4 +176,10 @@ $(ROOT_VENV)/.installed: tests/requirements-root.txt
 	tests/install-tools.sh --python-only
 	$(PYTHON) -m venv $(ROOT_VENV)
 	$(ROOT_VENV)/bin/pip install --quiet --no-compile --disable-pip-version-check -r $<
+	touch $@
+
+$(SIM_VENV)/.installed: tests/requirements-libcachesim.txt
+	tests/install-tools.sh --python-only
+	$(PYTHON) -m venv $(SIM_VENV)
+	$(SIM_VENV)/bin/pip install --quiet --no-compile --disable-pip-version-check -r $<
 	touch $@

@@ -88,6 +88,14 @@ def root_python() -> Path:
     return python
 
 
+def libcachesim_python() -> Path:
+    """The interpreter of the virtual environment that holds libCacheSim."""
+    python = Path(os.environ.get("LIBCACHESIM_PYTHON", REPOSITORY / ".venv-libcachesim" / "bin" / "python"))
+    if not python.is_file():
+        raise MissingProgram(f"{python} does not exist: run `make setup`")
+    return python
+
+
 def package() -> Path:
     """The package that `make deb` has built."""
     if given := os.environ.get("FOREBAY_PACKAGE"):

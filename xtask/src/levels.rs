@@ -26,6 +26,7 @@ const PLACES: &[(&str, Place)] = &[
     ("forebay-adopt", Place::Level(1)),
     ("forebay-auth", Place::Level(1)),
     ("forebay-structure", Place::Level(1)),
+    ("forebay-sizing", Place::Level(2)),
     ("forebay-store", Place::Level(2)),
     ("forebay-index", Place::Level(3)),
     ("forebay-net", Place::Level(2)),

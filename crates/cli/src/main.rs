@@ -16,6 +16,7 @@ mod node;
 mod progress;
 mod root_layout;
 mod serve;
+mod sizing;
 mod text;
 
 use clap::{Parser, Subcommand};
@@ -41,6 +42,8 @@ enum Command {
     Ls(ls::LsArgs),
     Stat(ls::StatArgs),
     RootLayout(root_layout::RootLayoutArgs),
+    Records(sizing::RecordsArgs),
+    Simulate(Box<sizing::simulate::SimulateArgs>),
     Status(admin::status::StatusArgs),
     Top(admin::top::TopArgs),
     Evict(admin::evict::EvictArgs),
@@ -68,6 +71,8 @@ fn main() -> ExitCode {
         Command::Ls(args) => ls::run(&args),
         Command::Stat(args) => ls::stat(&args),
         Command::RootLayout(args) => root_layout::run(&args),
+        Command::Records(args) => sizing::records(&args),
+        Command::Simulate(args) => sizing::simulate::run(&args),
         Command::Status(args) => admin::status::run(&args),
         Command::Top(args) => admin::top::run(&args),
         Command::Evict(args) => admin::evict::run(&args),

@@ -1,0 +1,27 @@
+//! The commands that work on records of accesses: how large a cache has to be, and what it is worth.
+
+mod amount;
+mod comparison;
+mod generate;
+mod records;
+pub(crate) mod simulate;
+mod simulate_report;
+mod table;
+
+/// Access records for simulations: generate them, or make real ones anonymous
+#[derive(Debug, clap::Args)]
+pub(crate) struct RecordsArgs {
+    #[command(subcommand)]
+    command: RecordsCommand,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum RecordsCommand {
+    Generate(generate::GenerateArgs),
+}
+
+pub(crate) fn records(args: &RecordsArgs) -> anyhow::Result<()> {
+    match &args.command {
+        RecordsCommand::Generate(args) => generate::run(args),
+    }
+}

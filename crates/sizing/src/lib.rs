@@ -1,0 +1,29 @@
+//! Popularity and sizing: access records, and what a cache of another size or policy would have made of them.
+//!
+//! Nothing here opens a file, reads a clock or starts a thread: lines and records go in, values come out.
+//!
+//! - An [`Import`] reads lines of JSON and CSV in the dialects of collectors, and the accesses of cinfos, into [`Accesses`].
+//! - [`replay`] passes [`Accesses`] through the ledger, policy, marks, quotas and rules of the cache; an [`Outcome`] holds its
+//!   sums by period, of which [`Ratios`] are computed with their uncertainty.
+
+mod access;
+mod chance;
+mod columns;
+mod csv;
+mod generate;
+mod import;
+mod names;
+mod outcome;
+mod replay;
+mod summary;
+mod time;
+
+pub use access::{ACCESSES_MAX, Access, Accesses, FILES_MAX, File, Full, USERS_MAX};
+pub use csv::CSV_COLUMNS_MAX;
+pub use generate::{GENERATE_DAYS_MAX, GENERATE_SCALE_MAX, GenerateOptions, Generated, Profile, generate};
+pub use import::{Import, LINE_LEN_MAX, Problem};
+pub use names::{dataset_of, tier_of};
+pub use outcome::{Outcome, PERIODS, Period, Ratio, Ratios, Window, measured};
+pub use replay::{Admission, Cell, Scenario, Unit, replay};
+pub use summary::Summary;
+pub use time::{parse_time_ms, time_ms};
