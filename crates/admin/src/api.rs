@@ -1,6 +1,7 @@
 //! The administration of one server: authorizes callers, dispatches operations, answers.
 
 use crate::{
+    Popularity,
     access::{AccessRules, Channel, Denial},
     answer::{self, Answer},
     call::{BODY_LEN_MAX, Call, Routed, route},
@@ -49,6 +50,7 @@ impl Admin {
             readiness,
             jobs: Arc::new(Jobs::new(started)),
             activity: None,
+            popularity: None,
             started,
         });
         Self { server, rules, views: None, own_uid: rustix::process::geteuid().as_raw() }
@@ -60,6 +62,15 @@ impl Admin {
         let mut server = (*self.server).clone();
         server.activity = Some(views.activity.clone());
         Self { server: Arc::new(server), views: Some(views), ..self }
+    }
+
+    /// The same with the LRU curve of `popularity`.
+    #[must_use]
+    pub fn with_popularity(mut self, popularity: Popularity) -> Self {
+        if let Some(server) = Arc::get_mut(&mut self.server) {
+            server.popularity = Some(popularity);
+        }
+        self
     }
 
     pub(crate) async fn respond(&self, request: Request<Incoming>, channel: Channel) -> Answer {
@@ -163,6 +174,7 @@ impl Admin {
                 server.jobs.cancel_or_forget(&call.variable)?;
                 Ok(answer::nothing())
             }
+            OperationId::Sizing => answer::json(status, &resources::sizing::get(server).await?),
             OperationId::Drain => answer::json(status, &resources::maintenance::drain(server)),
             OperationId::Undrain => answer::json(status, &resources::maintenance::undrain(server)),
         }

@@ -3,7 +3,7 @@
 use crate::{
     model::{
         Activity as ActivityReport, ColumnSetList, Drain, EvictedFile, FileDetail, FileList, ForgottenSets, Job,
-        JobList, Pin, PinRequest, PrefetchRequest, PurgeRequest, Scrub, Status as ServerStatus,
+        JobList, Pin, PinRequest, PrefetchRequest, PurgeRequest, Scrub, Sizing as SizingReport, Status as ServerStatus,
     },
     problem::ProblemKind::{
         self, Draining, MediaType, NoSuchJob, NotCached, NotSetUp, Open, Pinned, TooLong, TooManyJobs,
@@ -242,6 +242,10 @@ operations! {
     /// Cancel a job, or remove an ended one from the list
     /// Work already done is kept.
     CancelJob: DELETE "/api/v1/jobs/{id}" (JOB_ID) => 204, or NoSuchJob;
+
+    /// Reads of the last days, and what LRU caches of other sizes would have made of them
+    /// Hit ratios by size, working sets, times between accesses, data tiers and datasets.
+    Sizing: GET "/api/v1/sizing" () => 200 SizingReport, or NotSetUp;
 
     /// Stop accepting new work
     /// `/readyz` fails, new connections are closed, and opens are refused such that clients of a redirector use another server. Open

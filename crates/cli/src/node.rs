@@ -7,7 +7,7 @@ mod probe_file;
 
 use admin_port::AdminPort;
 use anyhow::{Context, anyhow};
-use forebay_admin::{Recorder, Views};
+use forebay_admin::{Popularity, Recorder, Views};
 use forebay_cache::HealthLimits;
 use forebay_config::{Config, DiskConfig, ExportConfig, ExportFiles, Role, Settings};
 use forebay_engine::{Engine, Export, ExportSource, OriginFactory, RouteError, Routes};
@@ -98,6 +98,10 @@ impl Node {
         if let Some(trace) = &trace {
             events = events.with(Arc::new(trace.clone()));
         }
+        let popularity = follow_reads(config, &admin);
+        if let Some(popularity) = &popularity {
+            events = events.with(Arc::new(popularity.clone()));
+        }
         let backend = match config.server.role {
             Role::Manager => Backend::Manager(Manager::start(manager_options(config, events), routes, metrics)),
             Role::Cache | Role::Filler => {
@@ -134,7 +138,7 @@ impl Node {
             config.engine.purge.rules.bytes,
             settings.text().unwrap_or_default(),
         );
-        let admin_tasks = admin_listeners.serve(backend.clone(), readiness.clone(), config, views);
+        let admin_tasks = admin_listeners.serve(backend.clone(), readiness.clone(), config, (views, popularity));
         readiness.set_ready();
         Ok(Self { backend, origins, readiness, addresses, admin, stop, fronts, admin_tasks, trace, recorder })
     }
@@ -190,6 +194,15 @@ fn follow_clients(config: &Config, metrics: &Metrics) -> Activity {
 fn history_path(config: &Config) -> Option<PathBuf> {
     let disk = config.disks.first()?;
     (config.server.role != Role::Manager).then(|| disk.path.join(HISTORY_IN_STORE))
+}
+
+/// Follows which files are read, if this server caches files and its administration can be asked.
+fn follow_reads(config: &Config, admin: &AdminPort) -> Option<Popularity> {
+    let is_asked = config.is_cache() && (admin.address.is_some() || admin.socket.is_some());
+    if !is_asked || config.server.role == Role::Manager {
+        return None;
+    }
+    Some(Popularity::new((forebay_net::clock::monotonic(), forebay_net::clock::now_unix())))
 }
 
 /// Starts the trace, if it is configured.

@@ -200,8 +200,8 @@ fn access_of(values: &Values<'_>, size: Option<u64>) -> Result<Access, Problem> 
             size.ok_or(Problem::Missing { field: "bytes read", names: "read, read_bytes, or hit and missed, or size" })?
         }
     };
-    // The origin's bytes of another reader's fill do not count again.
-    let saved = hit.unwrap_or(0).saturating_add(coalesced.unwrap_or(0)).min(read);
+    // Most coalesced bytes are those of a reader's own read-ahead, which came from the origin for it.
+    let saved = hit.unwrap_or(0).min(read);
     Ok(Access { at_ms, file: 0, user: 0, read, saved: if has_outcome { saved } else { Access::UNKNOWN } })
 }
 

@@ -5,6 +5,7 @@
 //! - An [`Import`] reads lines of JSON and CSV in the dialects of collectors, and the accesses of cinfos, into [`Accesses`].
 //! - [`replay`] passes [`Accesses`] through the ledger, policy, marks, quotas and rules of the cache; an [`Outcome`] holds its
 //!   sums by period, of which [`Ratios`] are computed with their uncertainty.
+//! - A [`ReuseCurve`] follows the accesses of a running cache, and shows what LRU caches of all sizes would have made of them.
 
 mod access;
 mod chance;
@@ -14,9 +15,12 @@ mod generate;
 mod import;
 mod names;
 mod outcome;
+mod recency;
 mod replay;
+mod reuse;
 mod summary;
 mod time;
+mod top;
 
 pub use access::{ACCESSES_MAX, Access, Accesses, FILES_MAX, File, Full, USERS_MAX};
 pub use csv::CSV_COLUMNS_MAX;
@@ -25,5 +29,6 @@ pub use import::{Import, LINE_LEN_MAX, Problem};
 pub use names::{dataset_of, tier_of};
 pub use outcome::{Outcome, PERIODS, Period, Ratio, Ratios, Window, measured};
 pub use replay::{Admission, Cell, Scenario, Unit, replay};
+pub use reuse::{CurvePoint, Group, Interval, REUSE_DAYS, REUSE_FILES_MAX, Reuse, ReuseCurve, Use, WorkingSet};
 pub use summary::Summary;
 pub use time::{parse_time_ms, time_ms};

@@ -5,6 +5,7 @@ mod file;
 mod job;
 mod learned_columns;
 mod maintenance;
+mod sizing;
 mod status;
 
 pub use activity::{Activity, GroupSums, NamedSum, OPEN_FILES_MAX, OpenFile};
@@ -16,6 +17,7 @@ pub use forebay_engine::ScrubState as Scrub;
 pub use job::{FileCounts, Job, JobFailure, JobKind, JobList, JobState};
 pub use learned_columns::{COLUMN_SETS_PER_PAGE_MAX, ColumnSetList, ForgottenSets, LearnedSet};
 pub use maintenance::{Drain, PREFETCH_NAME_LEN_MAX, PREFETCH_NAMES_MAX, PrefetchRequest, PurgeRequest};
+pub use sizing::{CurvePoint, DATASETS_SHOWN_MAX, ReadGroup, ReuseInterval, Sizing, WorkingSet};
 pub use status::{
     ByteCounts, CertificateEnd, FailingOrigin, FileResults, Filler, Footprint, Index, IndexState, Memory, Purged,
     Quota, Role, Space, State, Status, Usage, Volume,

@@ -7,9 +7,11 @@ pub(crate) mod learned_columns;
 pub(crate) mod maintenance;
 pub(crate) mod prefetch;
 mod scan;
+pub(crate) mod sizing;
 pub(crate) mod status;
 
 use crate::{
+    Popularity,
     jobs::Jobs,
     problem::{Problem, ProblemKind},
 };
@@ -27,6 +29,8 @@ pub(crate) struct Server {
     pub(crate) jobs: Arc<Jobs>,
     /// Activity of clients, if it is followed.
     pub(crate) activity: Option<Activity>,
+    /// Which files are read, if that is followed.
+    pub(crate) popularity: Option<Popularity>,
     /// When the server was started, in seconds of the Unix epoch.
     pub(crate) started: i64,
 }

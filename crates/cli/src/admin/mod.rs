@@ -9,6 +9,7 @@ pub(crate) mod jobs;
 pub(crate) mod maintenance;
 pub(crate) mod pin;
 pub(crate) mod prefetch;
+pub(crate) mod sizing;
 pub(crate) mod status;
 pub(crate) mod top;
 mod watch;

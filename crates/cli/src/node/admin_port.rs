@@ -2,7 +2,7 @@
 
 use super::unusable;
 use anyhow::Context;
-use forebay_admin::{AccessRules, Admin, AdminSocket, TokenFile, Views};
+use forebay_admin::{AccessRules, Admin, AdminSocket, Popularity, TokenFile, Views};
 use forebay_config::{Config, Settings};
 use forebay_front::Backend;
 use forebay_telemetry::Readiness;
@@ -51,7 +51,13 @@ pub(super) async fn listen(settings: &Settings, handed_over: Option<UnixListener
 
 impl AdminListeners {
     /// Serves them until the tasks are aborted.
-    pub(super) fn serve(self, backend: Backend, readiness: Readiness, config: &Config, views: Views) -> JoinSet<()> {
+    pub(super) fn serve(
+        self,
+        backend: Backend,
+        readiness: Readiness,
+        config: &Config,
+        (views, popularity): (Views, Option<Popularity>),
+    ) -> JoinSet<()> {
         let config = &config.admin;
         let rules = AccessRules {
             token_file: config.token_file.clone().map(|path| Arc::new(TokenFile::new(path))),
@@ -63,9 +69,13 @@ impl AdminListeners {
             tracing::warn!(%address, "the token of the administration API is sent unencrypted; use a tunnel");
         }
         let recorder = views.recorder().clone();
-        let admin = Admin::new(backend.clone(), readiness, rules).with_views(views);
+        let mut admin = Admin::new(backend.clone(), readiness, rules).with_views(views);
         let mut tasks = JoinSet::new();
         tasks.spawn(async move { recorder.run(backend).await });
+        if let Some(popularity) = popularity {
+            admin = admin.with_popularity(popularity.clone());
+            tasks.spawn(popularity.run());
+        }
         if let Some(listener) = self.tcp {
             let admin = admin.clone();
             tasks.spawn(async move { admin.serve_tcp(listener, pending()).await });

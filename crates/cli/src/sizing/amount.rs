@@ -39,7 +39,7 @@ impl fmt::Display for Amount {
 }
 
 /// A number of bytes with a decimal unit and three significant digits.
-pub(super) fn decimal(bytes: f64) -> String {
+pub(crate) fn decimal(bytes: f64) -> String {
     let (unit, factor) = DECIMAL.iter().find(|(_, factor)| bytes.abs() >= *factor as f64).copied().unwrap_or(("B", 1));
     let count = bytes / factor as f64;
     let digits = match count.abs() {

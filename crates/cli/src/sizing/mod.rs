@@ -8,6 +8,9 @@ pub(crate) mod simulate;
 mod simulate_report;
 mod table;
 
+pub(crate) use amount::decimal;
+pub(crate) use table::print as print_table;
+
 /// Access records for simulations: generate them, or make real ones anonymous
 #[derive(Debug, clap::Args)]
 pub(crate) struct RecordsArgs {

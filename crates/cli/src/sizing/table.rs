@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 /// Prints rows below their headings. The first `left` columns are aligned to the left, the others to the right.
-pub(super) fn print(out: &mut dyn Write, left: usize, headings: &[&str], rows: &[Vec<String>]) -> io::Result<()> {
+pub(crate) fn print(out: &mut dyn Write, left: usize, headings: &[&str], rows: &[Vec<String>]) -> io::Result<()> {
     let width = |column: usize| {
         let cells = rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count());
         cells.chain(headings.get(column).map(|heading| heading.chars().count())).max().unwrap_or(0)

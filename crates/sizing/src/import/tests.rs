@@ -30,7 +30,7 @@ fn each_dialect_is_read() {
         |path: &str, size, user: &str, at_ms, read, saved| (path.to_owned(), size, user.to_owned(), at_ms, read, saved);
     let log = r#"{"timestamp":"2023-11-14T22:13:20.1Z","level":"INFO","message":"closed","who":"ann@wn1","lfn":"/store/a","origin":"",
         "hit_bytes":7,"missed_bytes":2,"coalesced_bytes":1,"bypassed_bytes":4,"duration_ms":3,"opens":1}"#.replace('\n', "");
-    assert_eq!(one(&log), of("/store/a", 14, "ann", 1_700_000_000_100, 14, 8));
+    assert_eq!(one(&log), of("/store/a", 14, "ann", 1_700_000_000_100, 14, 7));
     let event = r#"{"event":"file_close","lfn":"/a","size":50,"access_cnt":1,"attach_t":1700000000,"detach_t":1700000009,"remotes":["o:1"],
         "b_hit":10,"b_miss":20,"b_bypass":5,"b_todisk":20}"#.replace('\n', "");
     assert_eq!(one(&event), of("/a", 50, "", 1_700_000_009_000, 35, 10));
@@ -58,7 +58,7 @@ fn a_trace_gives_an_access_for_each_close() {
         r#"{"e":"readv","t":1700000000012034,"f":17,"v":[[2600000,4096]],"r":"hit","us":61}"#,
         r#"{"e":"close","t":1700000000019001,"f":17,"hit":46,"missed":30,"coalesced":1,"bypassed":2}"#,
     ];
-    let row = ("/store/f.root".to_owned(), 262, "ann".to_owned(), 1_700_000_000_019, 79, 47);
+    let row = ("/store/f.root".to_owned(), 262, "ann".to_owned(), 1_700_000_000_019, 79, 46);
     assert_eq!(rows(&read(&lines).unwrap()), [row]);
     assert_eq!(read(&lines[3..]).unwrap_err(), Problem::TraceOpen(17));
 }

@@ -1,0 +1,101 @@
+"""A server follows its reads, and a simulation with its own records gives its own counters."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from harness import clients, forebay
+from harness.admin import Site
+from harness.content import Pattern
+from harness.ground import Ground
+from harness.scripted import ScriptedOrigin
+from harness.waiting import until
+
+AOD = "/store/mc/Run3/DY/AODSIM/v1/0000/a.root"
+NANO = "/store/mc/Run3/DY/NANOAODSIM/v1/0000/b.root"
+ONCE = "/data/c"
+FILES = {AOD: Pattern(6 << 20, 1), NANO: Pattern(3 << 20, 2), ONCE: Pattern(1 << 20, 3)}
+READS = [AOD, NANO, AOD, AOD, ONCE, NANO]
+# The first reads are misses.
+HITS = [AOD, AOD, NANO]
+
+
+@pytest.fixture
+def traced(ground: Ground) -> Iterator[tuple[Site, Path]]:
+    """A cache with a trace, before an origin with three files."""
+    folder = ground.directory("store") / "trace"
+    with ScriptedOrigin(dict(FILES)) as origin:
+        with Site(ground, {"export": [{"origins": [origin.url]}], "trace": {"path": str(folder)}}) as running:
+            for path in READS:
+                clients.fetch("forebay-get", ground, running.server.file_url(path))
+            yield running, folder
+
+
+@pytest.fixture
+def site(traced: tuple[Site, Path]) -> Site:
+    """The cache alone."""
+    return traced[0]
+
+
+def size(paths: list[str]) -> int:
+    return sum(FILES[path].size for path in paths)
+
+
+def test_the_curve_of_a_server_has_its_reads(site: Site) -> None:
+    report = until(lambda: (now := site.get("/sizing"))["accesses"] == len(READS) and now, "the reads are counted")
+    assert (report["read_bytes"], report["first_bytes"]) == (size(READS), size(list(FILES)))
+    assert (report["files"], report["bytes"], report["once_files"]) == (3, size(list(FILES)), 1)
+    assert report["lost_accesses"] == 0
+    largest = report["curve"][-1]
+    assert largest["hits_by_files"] == len(HITS) / len(READS)
+    assert largest["hits_by_bytes"] == pytest.approx(size(HITS) / size(READS))
+    assert [group["name"] for group in report["tiers"]] == ["AODSIM", "NANOAODSIM", "other"]
+    largest = report["datasets"][0]
+    assert (largest["name"], largest["accesses"]) == ("/store/mc/Run3/DY/AODSIM", 3)
+    assert (largest["read_bytes"], largest["reread_bytes"]) == (size([AOD] * 3), size([AOD] * 2))
+    assert [(found["days"], found["files"]) for found in report["working_sets"]] == [(1, 3), (7, 3), (30, 3), (90, 3)]
+    text = site.command("sizing").stdout
+    assert "used once: 33.3 % of the files" in text
+    assert "/store/mc/Run3/DY/NANOAODSIM" in text
+    assert site.command_json("sizing")["accesses"] == len(READS)
+
+
+def test_a_simulation_with_the_trace_gives_the_counters_of_the_server(
+    ground: Ground, traced: tuple[Site, Path]
+) -> None:
+    site, folder = traced
+
+    def closed() -> int:
+        return sum(path.read_text().count('"e":"close"') for path in folder.glob("*.jsonl"))
+
+    until(lambda: closed() == len(READS), "the reads are traced")
+    result = forebay.run(
+        ground, "simulate", str(folder), "--sizes", "1TB", "--policies", "lru", "--warm-up", "0", "--json"
+    )
+    assert result.returncode == 0, result.stderr
+    report = json.loads(result.stdout)
+    hit_bytes = site.server.metrics().client_bytes()["hit"]
+    assert hit_bytes == size(HITS)
+    measured, simulated = report["measured"], report["caches"][0]
+    for ratios in (measured, simulated):
+        assert ratios["hits_by_files"]["percent"] == pytest.approx(100 * len(HITS) / len(READS))
+        assert ratios["hits_by_bytes"]["percent"] == pytest.approx(100 * hit_bytes / report["records"]["read_bytes"])
+
+
+def test_simulations_read_the_directory_of_a_cache(ground: Ground, site: Site) -> None:
+    until(lambda: site.get("/files")["files"] and len(site.get("/files")["files"]) == 3, "all files are indexed")
+    report = until(lambda: _simulated(ground, site), "all records are on disk")
+    assert report["records"]["files"] == 3
+    assert report["of_survivors"]
+    assert report["records"]["read_bytes"] == size(READS)
+
+
+def _simulated(ground: Ground, site: Site) -> dict[str, dict[str, object]] | None:
+    """The report of a simulation with the records of the store, once they have all reads."""
+    result = forebay.run(ground, "simulate", str(site.store), "--sizes", "1TB", "--json")
+    report: dict[str, dict[str, object]] = json.loads(result.stdout) if result.returncode == 0 else {}
+    return report if report and report["records"]["read_bytes"] == size(READS) else None
