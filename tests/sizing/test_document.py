@@ -35,3 +35,9 @@ def test_each_command_of_the_document_works(ground: Ground) -> None:
     assert "20.0 TB more saves" in simulated
     assert "per TB saved" in simulated
     assert "MINIAODSIM" in simulated
+    jobs = next(text for text in printed if "input from" in text)
+    assert re.search(r"cache +1 +1\.0 +0\.8 +77\.2 %", jobs)
+    assert re.search(r"origin +1 +1\.0 +0\.7 +70\.4 % .* 0\.1 +4\.4 %", jobs)
+    anonymous = (folder / "anonymous.csv").read_text()
+    assert "user000" not in anonymous
+    assert "Process" not in anonymous

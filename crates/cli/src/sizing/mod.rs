@@ -1,7 +1,9 @@
 //! The commands that work on records of accesses: how large a cache has to be, and what it is worth.
 
 mod amount;
+mod anonymize;
 mod comparison;
+pub(crate) mod efficiency;
 mod generate;
 mod records;
 pub(crate) mod simulate;
@@ -21,10 +23,12 @@ pub(crate) struct RecordsArgs {
 #[derive(Debug, clap::Subcommand)]
 enum RecordsCommand {
     Generate(generate::GenerateArgs),
+    Anonymize(anonymize::AnonymizeArgs),
 }
 
 pub(crate) fn records(args: &RecordsArgs) -> anyhow::Result<()> {
     match &args.command {
         RecordsCommand::Generate(args) => generate::run(args),
+        RecordsCommand::Anonymize(args) => anonymize::run(args),
     }
 }

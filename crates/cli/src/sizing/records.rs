@@ -5,6 +5,7 @@ use anyhow::{Context as _, bail};
 use forebay_cache::{CINFO_LEN_MAX, CINFO_SUFFIX, Cinfo};
 use forebay_sizing::{Accesses, Import, LINE_LEN_MAX, Problem};
 use std::{
+    fmt,
     fs::{self, File},
     io::{self, BufRead, BufReader, Read as _},
     path::{Path, PathBuf},
@@ -99,27 +100,15 @@ impl Reading {
     }
 
     fn file(&mut self, path: &Path) -> anyhow::Result<()> {
-        let file = File::open(path).with_context(|| format!("opening {}", path.display()))?;
-        self.lines(&path.display().to_string(), &mut BufReader::with_capacity(1 << 20, file))
+        self.lines(&path.display().to_string(), &mut open(path)?)
     }
 
     fn lines(&mut self, name: &str, reader: &mut dyn BufRead) -> anyhow::Result<()> {
         self.import.begin();
-        let mut line = Vec::new();
-        for number in 1_u64.. {
-            line.clear();
-            let mut limited = reader.take(LINE_LEN_MAX as u64 + 1);
-            if limited.read_until(b'\n', &mut line).with_context(|| format!("reading {name}"))? == 0 {
-                break;
-            }
-            if line.len() > LINE_LEN_MAX {
-                bail!("{name}, line {number}: longer than {LINE_LEN_MAX} bytes: this is not a file of records");
-            }
-            if let Err(problem) = self.import.line(&line) {
-                self.bad(&format!("{name}, line {number}"), &problem)?;
-            }
-        }
-        Ok(())
+        each_line_of(name, reader, &mut |place, line| match self.import.line(line) {
+            Ok(()) => Ok(()),
+            Err(problem) => self.bad(&place.to_string(), &problem),
+        })
     }
 
     /// Reads the record of a file that is in a cache.
@@ -159,4 +148,45 @@ impl Reading {
         }
         Ok(())
     }
+}
+
+/// A line of a file, for messages.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Place<'a> {
+    name: &'a str,
+    line: u64,
+}
+
+impl fmt::Display for Place<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}, line {}", self.name, self.line)
+    }
+}
+
+type Take<'a> = &'a mut dyn FnMut(Place<'_>, &[u8]) -> anyhow::Result<()>;
+
+/// Passes each line of a file to `take`, with its place.
+pub(super) fn each_line(path: &Path, take: Take<'_>) -> anyhow::Result<()> {
+    each_line_of(&path.display().to_string(), &mut open(path)?, take)
+}
+
+fn open(path: &Path) -> anyhow::Result<BufReader<File>> {
+    let file = File::open(path).with_context(|| format!("opening {}", path.display()))?;
+    Ok(BufReader::with_capacity(1 << 20, file))
+}
+
+fn each_line_of(name: &str, reader: &mut dyn BufRead, take: Take<'_>) -> anyhow::Result<()> {
+    let mut text = Vec::new();
+    for line in 1.. {
+        text.clear();
+        let mut limited = reader.take(LINE_LEN_MAX as u64 + 1);
+        if limited.read_until(b'\n', &mut text).with_context(|| format!("reading {name}"))? == 0 {
+            break;
+        }
+        if text.len() > LINE_LEN_MAX {
+            bail!("{name}, line {line}: longer than {LINE_LEN_MAX} bytes: this is not a file of records");
+        }
+        take(Place { name, line }, &text)?;
+    }
+    Ok(())
 }
