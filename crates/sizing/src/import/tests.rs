@@ -2,6 +2,7 @@
 
 use super::*;
 use forebay_cache::{Access as Period, ChecksumState, Geometry};
+use proptest::prelude::*;
 
 fn read(lines: &[&str]) -> Result<Accesses, Problem> {
     let mut import = Import::default();
@@ -116,4 +117,28 @@ fn merged_periods_of_a_cinfo_count_as_many_times() {
     import.cinfo("store/a", &cinfo).unwrap();
     let rows: Vec<_> = rows(&import.finish()).into_iter().map(|row| (row.1, row.3, row.4, row.5)).collect();
     assert_eq!(rows, [(100, 20_000, 50, 20), (100, 30_000, 50, 20), (100, 50_000, 10, 0)]);
+}
+
+proptest! {
+    #[test]
+    fn no_line_panics(
+        lines in prop::collection::vec(
+            prop_oneof![
+                any::<Vec<u8>>(),
+                "[-{}\"a-z0-9:,.TZ/ ]{0,60}".prop_map(String::into_bytes),
+                ("(time|t|end_time|@timestamp)", any::<i64>(), "(/[a-z.:/]{0,9}|root://o//a)", any::<i64>()).prop_map(
+                    |(time, at, path, size)| format!(r#"{{"{time}":{at},"path":"{path}","size":{size}}}"#).into_bytes()
+                ),
+            ],
+            0..20,
+        ),
+    ) {
+        let mut import = Import::default();
+        import.begin();
+        for line in &lines {
+            let _ = import.line(line);
+        }
+        let accesses = import.finish();
+        prop_assert!(accesses.list().is_sorted_by(|a, b| a.at_ms < b.at_ms));
+    }
 }
