@@ -115,6 +115,8 @@ struct Replay<'a> {
     unit: Unit,
     size: u64,
     files: Vec<State>,
+    /// Files with uses that are not reported yet. As in the server, uses are reported together: policies look at them only for a purge.
+    used: Vec<u32>,
     /// Bytes and inodes that may be added before a purge is due.
     room: Footprint,
     has_quota: bool,
@@ -136,6 +138,8 @@ struct State {
     present: u64,
     last_use_ms: i64,
     size: u64,
+    /// Uses that are not reported to the ledger yet.
+    unreported: u32,
     is_cached: bool,
 }
 
@@ -170,6 +174,7 @@ impl<'a> Replay<'a> {
             unit: scenario.unit,
             size: cell.size,
             names: accesses.files(),
+            used: Vec::new(),
             files: accesses.files().iter().map(|file| State { size: file.size, ..State::default() }).collect(),
             room,
             has_quota: rules.quotas.iter().any(|quota| quota.max_bytes.is_some()),
@@ -198,7 +203,7 @@ impl<'a> Replay<'a> {
         }
         let id = EntryId(u64::from(access.file));
         let Some(state) = self.files.get_mut(access.file as usize) else { return Period::default() };
-        let State { present, size, is_cached: was_cached, .. } = *state;
+        let State { present, size, is_cached: was_cached, mut unreported, .. } = *state;
         let wanted = match self.unit {
             Unit::Read => access.read.min(size),
             Unit::File => size,
@@ -206,11 +211,14 @@ impl<'a> Replay<'a> {
         // As in the engine: what nearly fills the cache is kept in part.
         let kept_max = if size > self.size / 5 * 4 { self.size / 2 } else { u64::MAX };
         let now_present = present.max(wanted.min(kept_max));
-        *state = State { present: now_present, last_use_ms: at_ms, size, is_cached: true };
-        let mut growth = Footprint::ZERO;
         if was_cached {
-            self.ledger.used(id, at_ms, 1);
+            if unreported == 0 {
+                self.used.push(access.file);
+            }
+            unreported = unreported.saturating_add(1);
         }
+        *state = State { present: now_present, last_use_ms: at_ms, size, unreported, is_cached: true };
+        let mut growth = Footprint::ZERO;
         let is_grown = !was_cached || now_present > present;
         if let (true, Some(file)) = (is_grown, self.names.get(access.file as usize)) {
             growth = Footprint::of_entry(now_present);
@@ -243,6 +251,7 @@ impl<'a> Replay<'a> {
         if !is_due && !self.has_quota {
             return;
         }
+        self.report_uses();
         let goals = plan_purge(&self.rules, &[], &self.ledger);
         self.was_full |= goals.iter().any(|goal| goal.scope == Scope::All);
         let mut run = PurgeRun::new(&goals);
@@ -253,8 +262,19 @@ impl<'a> Replay<'a> {
         self.finish_run(run, now_ms);
     }
 
+    /// Reports the uses since the last purge, each file's together.
+    fn report_uses(&mut self) {
+        for file in self.used.drain(..) {
+            if let Some(state) = self.files.get_mut(file as usize) {
+                let times = u64::from(std::mem::take(&mut state.unreported));
+                self.ledger.used(EntryId(u64::from(file)), state.last_use_ms, times);
+            }
+        }
+    }
+
     fn expire(&mut self, now_ms: i64) {
         self.next_expiry_ms = now_ms.saturating_add(self.expiry_step_ms.unwrap_or(i64::MAX));
+        self.report_uses();
         let (expired, _) = self.ledger.expired(now_ms, 0, usize::MAX);
         let mut run = PurgeRun::new(&[]);
         for id in expired {
