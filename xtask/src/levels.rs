@@ -27,6 +27,7 @@ const PLACES: &[(&str, Place)] = &[
     ("forebay-auth", Place::Level(1)),
     ("forebay-structure", Place::Level(1)),
     ("forebay-sizing", Place::Level(2)),
+    ("forebay-http-proto", Place::Level(1)),
     ("forebay-store", Place::Level(2)),
     ("forebay-index", Place::Level(3)),
     ("forebay-net", Place::Level(2)),
@@ -38,6 +39,7 @@ const PLACES: &[(&str, Place)] = &[
     ("forebay-manager", Place::Level(5)),
     ("forebay-front", Place::Level(6)),
     ("forebay-server", Place::Level(7)),
+    ("forebay-http", Place::Level(7)),
     ("forebay-admin", Place::Level(7)),
     ("forebay-config", Place::Level(8)),
     ("forebay", Place::Level(9)),
@@ -51,11 +53,13 @@ const PLACES: &[(&str, Place)] = &[
 const PURE_LEVEL_MAX: u8 = 1;
 
 /// What pure crates may use, in addition to each other: containers, errors, hashing, and cryptography and decompression of bytes in memory.
-const PURE_ALLOWED: [&str; 17] = [
+const PURE_ALLOWED: [&str; 19] = [
     "blowfish",
     "bytes",
     "cfb-mode",
     "crc32c",
+    "httparse",
+    "httpdate",
     "lz4_flex",
     "lzma-rust2",
     "md-5",

@@ -64,7 +64,11 @@ fn check_machine(settings: &Settings) -> Result<(), ConfigError> {
 fn summary(config: &Config) -> Vec<String> {
     let mut lines = Vec::new();
     for address in &config.server.listen {
-        lines.push(format!("listen      {address}"));
+        let protocols = if config.http.is_shared { "root, http" } else { "root" };
+        lines.push(format!("listen      {address} ({protocols})"));
+    }
+    for address in &config.http.listen {
+        lines.push(format!("listen      {address} (http)"));
     }
     if let Some(clients) = &config.tls.clients {
         let certificate = clients.files.credential.certificate.display();

@@ -2,6 +2,7 @@
 
 mod admin_port;
 mod certificates;
+mod fronts;
 pub(crate) mod gate;
 mod probe_file;
 
@@ -18,10 +19,10 @@ use forebay_net::{BoundAddress, ListenError, Listener};
 use forebay_origin::Origin;
 use forebay_origin_root::{Pool, PoolOptions, Redirects, RootOrigin, ping};
 use forebay_proto::TlsUse;
-use forebay_server::Server;
 use forebay_store::{Disk, DiskSet, FillerRecord, StoreError, VolumeSpec};
 use forebay_telemetry::{Activity, ActivityOptions, Metrics, Observers, Readiness, Trace};
 use forebay_types::Endpoint;
+use fronts::Listeners;
 use std::{fmt, net::SocketAddr, os::unix::net::UnixListener, path::PathBuf, sync::Arc, time::Duration};
 use tokio::{sync::watch, task::JoinSet, time::timeout};
 
@@ -31,6 +32,8 @@ pub(crate) struct Node {
     readiness: Readiness,
     /// Client addresses, with the assigned ports.
     pub(crate) addresses: Vec<SocketAddr>,
+    /// Those for HTTP only.
+    pub(crate) http_addresses: Vec<SocketAddr>,
     /// Where the admin port is reached.
     pub(crate) admin: AdminPort,
     stop: watch::Sender<bool>,
@@ -44,6 +47,8 @@ pub(crate) struct Node {
 /// Addresses of a server, bound before it drops its privileges.
 pub(crate) struct Bound {
     pub(crate) addresses: Vec<BoundAddress>,
+    /// For HTTP only.
+    pub(crate) http_addresses: Vec<BoundAddress>,
     /// The socket of the admin port, if a service manager passed one.
     pub(crate) admin_socket: Option<UnixListener>,
 }
@@ -76,7 +81,7 @@ impl Node {
         let origins = Origins {
             options: config.origin.options.clone(),
             pool: Pool::secured(
-                pool_options(config, &bound.addresses),
+                pool_options(config, &bound),
                 gate::tls_towards_origins(settings)?,
                 credentials.clone(),
             ),
@@ -86,8 +91,10 @@ impl Node {
         let tls = gate::tls_towards_clients(settings)?;
         let gate = gate::open(settings, &credentials)?;
         let disk = if config.server.role == Role::Manager { None } else { open_store(settings)? };
-        let listeners = listen(settings, bound.addresses)?;
-        let addresses: Vec<SocketAddr> = listeners.iter().map(Listener::address).collect();
+        let of_http = listen(settings, bound.http_addresses)?;
+        let listeners = Listeners { of_root: listen(settings, bound.addresses)?, of_http };
+        let addresses: Vec<SocketAddr> = listeners.of_root.iter().map(Listener::address).collect();
+        let http_addresses = listeners.of_http.iter().map(Listener::address).collect();
         let admin_listeners = admin_port::listen(settings, bound.admin_socket).await?;
         let admin = admin_listeners.port.clone();
 
@@ -119,12 +126,7 @@ impl Node {
         let direct = DirectAccess { probe: Arc::clone(&probe), directories, ..config.server.front.direct.clone() };
         let shared = forebay_front::Options { direct, ..config.server.front.clone() };
         let front = Arc::new(Front::new(backend.clone(), Arc::clone(&gate), shared, readiness.clone()));
-        let server = Server::new(front, forebay_server::Options { tls, ..config.server.options.clone() });
-        let mut fronts = JoinSet::new();
-        for listener in listeners {
-            let (server, stopped) = (server.clone(), wait_for(stop.subscribe()));
-            fronts.spawn(async move { server.serve(listener, stopped).await });
-        }
+        let mut fronts = fronts::serve(settings, front, tls, listeners, &stop);
         fronts.spawn(probe_file::look(config, probe, wait_for(stop.subscribe())));
         gate::keep_current(&gate, &credentials, &mut fronts, stop.subscribe());
         certificates::watch(config, backend.metrics());
@@ -140,7 +142,19 @@ impl Node {
         );
         let admin_tasks = admin_listeners.serve(backend.clone(), readiness.clone(), config, (views, popularity));
         readiness.set_ready();
-        Ok(Self { backend, origins, readiness, addresses, admin, stop, fronts, admin_tasks, trace, recorder })
+        Ok(Self {
+            backend,
+            origins,
+            readiness,
+            addresses,
+            http_addresses,
+            admin,
+            stop,
+            fronts,
+            admin_tasks,
+            trace,
+            recorder,
+        })
     }
 
     /// Waits until another filler has taken over the store, possibly forever.
@@ -303,8 +317,9 @@ fn engine_options(config: &Config, disk: Option<&dyn Disk>, events: Observers) -
 }
 
 /// Options of connections to origins. None is made to this server itself.
-fn pool_options(config: &Config, bound: &[BoundAddress]) -> PoolOptions {
-    let own_addresses: Vec<SocketAddr> = bound.iter().map(BoundAddress::address).collect();
+fn pool_options(config: &Config, bound: &Bound) -> PoolOptions {
+    let own_addresses: Vec<SocketAddr> =
+        bound.addresses.iter().chain(&bound.http_addresses).map(BoundAddress::address).collect();
     // The machine's own name is known by its addresses; this one may be that of a load balancer.
     let name = config.server.options.host_name.as_deref();
     let named = |address: &SocketAddr| Endpoint::new(name?, address.port()).canonical();
@@ -333,7 +348,8 @@ fn url_for_others(config: &Config, address: Option<&SocketAddr>) -> Option<Strin
 pub(crate) fn bind(settings: &Settings) -> anyhow::Result<Bound> {
     let bind = |&address| BoundAddress::bind(address).map_err(|error| cannot_listen(settings, &error));
     let addresses = settings.config.server.listen.iter().map(bind).collect::<anyhow::Result<_>>()?;
-    Ok(Bound { addresses, admin_socket: None })
+    let http_addresses = settings.config.http.listen.iter().map(bind).collect::<anyhow::Result<_>>()?;
+    Ok(Bound { addresses, http_addresses, admin_socket: None })
 }
 
 fn listen(settings: &Settings, bound: Vec<BoundAddress>) -> anyhow::Result<Vec<Listener>> {

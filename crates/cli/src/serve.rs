@@ -182,10 +182,13 @@ fn announce(node: &Node) -> io::Result<()> {
     if let Some(socket) = &node.admin.socket {
         writeln!(out, "admin unix:{}", socket.display())?;
     }
+    if let Some(address) = node.http_addresses.first() {
+        writeln!(out, "http http://{address}")?;
+    }
     if let Some(address) = node.addresses.first() {
         writeln!(out, "ready root://{address}")?;
     }
-    for address in &node.addresses {
+    for address in node.addresses.iter().chain(&node.http_addresses) {
         tracing::info!(%address, version = env!("CARGO_PKG_VERSION"), "accepting connections");
     }
     out.flush()

@@ -16,6 +16,7 @@ use std::{net::SocketAddr, path::PathBuf, time::Duration};
 #[derive(Clone, Debug, Default)]
 pub struct Config {
     pub server: ServerConfig,
+    pub http: HttpConfig,
     pub tls: TlsConfig,
     /// Authentication and authorization of clients.
     pub security: SecurityOptions,
@@ -55,6 +56,16 @@ pub struct ServerConfig {
     pub front: forebay_front::Options,
     /// Time that active requests have to finish during a shutdown.
     pub shutdown_time_max: Duration,
+}
+
+/// The HTTP front.
+#[derive(Clone, Debug, Default)]
+pub struct HttpConfig {
+    /// Whether the addresses of the `root://` front serve HTTP, too.
+    pub is_shared: bool,
+    /// Addresses for HTTP only.
+    pub listen: Vec<SocketAddr>,
+    pub options: forebay_http::Options,
 }
 
 /// TLS for clients and origins.

@@ -94,7 +94,7 @@ fn push_line(text: &mut String, line: &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Config, ServerConfig, Settings};
+    use crate::{Config, HttpConfig, ServerConfig, Settings};
     use std::path::Path;
 
     #[test]
@@ -134,7 +134,8 @@ mod tests {
         assert_eq!((config.index.cache_bytes, config.logging.filter.as_str()), (64 << 20, "info"));
         let server = ServerConfig { listen, shutdown_time_max, ..ServerConfig::default() };
         let (index, logging) = (config.index.clone(), config.logging.clone());
-        let defaults = Config { server, disks, exports, index, logging, ..Config::default() };
+        let http = HttpConfig { is_shared: true, ..HttpConfig::default() };
+        let defaults = Config { server, http, disks, exports, index, logging, ..Config::default() };
         assert_eq!(format!("{config:?}"), format!("{defaults:?}"));
     }
 

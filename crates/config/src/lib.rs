@@ -20,8 +20,8 @@ mod value;
 
 pub use base::{ConfigError, OriginUrl, Problem, Role, RunAs, parse_origin_url};
 pub use config::{
-    AdminConfig, ClientsTls, Config, DiskConfig, ExportConfig, ExportFiles, IndexConfig, LogConfig, OriginConfig,
-    ServerConfig, TlsConfig,
+    AdminConfig, ClientsTls, Config, DiskConfig, ExportConfig, ExportFiles, HttpConfig, IndexConfig, LogConfig,
+    OriginConfig, ServerConfig, TlsConfig,
 };
 pub use documents::{example_file, reference, setting_help};
 pub use flags::{Flag, flags};

@@ -15,6 +15,7 @@ mod read_stream;
 mod refusal_log;
 mod reports;
 mod request_memory;
+mod second_protocol;
 
 pub use answer_memory::{AnswerMemory, ConnectionMemory, MemoryPool, Reservation};
 pub use authorization::Connection;
@@ -29,3 +30,4 @@ pub use read_stream::{Batch, ReadSource, ReadStream, append_segment, into_bytes,
 pub use refusal_log::RefusalLog;
 pub use reports::{answered_now, report_read};
 pub use request_memory::{RequestMemory, RequestPool, RequestReservation};
+pub use second_protocol::{NewClient, SecondProtocol, Serving};

@@ -12,4 +12,4 @@ mod connection;
 mod requests;
 
 pub use base::options::{Options, Tls};
-pub use connection::server::Server;
+pub use connection::{server::Server, shared_listener::Shared};

@@ -240,6 +240,11 @@ impl Gate {
             || matches!(permitted(), Permitted::Only(protocols) if protocols.contains(&SecurityProtocol::Ztn))
     }
 
+    /// Whether this client may log in by a token on its connection.
+    pub fn permits_token_logins(&self, client: &ClientFacts) -> bool {
+        matches!(self.permitted(client), Permitted::Only(protocols) if protocols.contains(&SecurityProtocol::Ztn))
+    }
+
     /// The protocols available to the client on its connection.
     pub(crate) fn permitted(&self, client: &ClientFacts) -> Permitted {
         let address = client.address.ip().to_string();
@@ -312,12 +317,10 @@ impl Gate {
     }
 
     /// Like [`Self::bearer`], for a token used as a login: a missing key is awaited for at most some seconds. Blocks.
-    pub(crate) fn bearer_at_login(
-        &self,
-        token: &Token,
-        client: &ClientFacts,
-        now: UnixTime,
-    ) -> Result<Identity, Refusal> {
+    ///
+    /// # Errors
+    /// As for [`Self::bearer`].
+    pub fn bearer_at_login(&self, token: &Token, client: &ClientFacts, now: UnixTime) -> Result<Identity, Refusal> {
         self.require_secure_transport(client)?;
         let verified = self.verify_token(token, client, now).or_else(|error| match self.missing_keys(token, &error) {
             Some(keys) => {

@@ -53,6 +53,7 @@ pub(crate) fn convert(raw: &Raw, source: &Source) -> Result<Config, ConfigError>
 /// Overwrites defaults with the values of single tables.
 fn apply(raw: &Raw, config: &mut Config) {
     raw.server.apply(config);
+    raw.http.apply(config);
     raw.tls.apply(config);
     raw.authentication.apply(config);
     raw.admin.apply(config);

@@ -17,6 +17,18 @@ pub(crate) fn settle_role(raw: &Raw, config: &mut Config, checker: &mut Checker<
         let text = "only a manager redirects clients to a filler: write server.role = \"manager\", or leave this out";
         checker.refuse("manager.filler", raw.manager.filler.span(), text);
     }
+    if role == Role::Manager {
+        if !config.http.listen.is_empty() || (raw.http.shared.is_set() && config.http.is_shared) {
+            let text =
+                "a manager serves root:// only, because clients of HTTP cannot follow its redirects: leave this out";
+            let (setting, span) = match config.http.listen.is_empty() {
+                true => ("http.shared", raw.http.shared.span()),
+                false => ("http.listen", raw.http.listen.span()),
+            };
+            checker.refuse(setting, span, text);
+        }
+        config.http.is_shared = false;
+    }
     config.engine.honours_access_times = config.is_direct();
     config.engine.publishes_complete = role == Role::Filler;
     if role == Role::Cache {

@@ -1,6 +1,7 @@
 //! The file: all settings, declared once, with their forms, defaults and meaning.
 
 mod declare;
+mod http;
 mod namespace;
 mod security;
 mod server;
@@ -59,6 +60,7 @@ macro_rules! file {
 
 file! {
     server: server::RawServer,
+    http: http::RawHttp,
     tls: RawTls,
     authentication: security::RawAuthentication,
     binding: Vec<Spanned<RawBinding>>,

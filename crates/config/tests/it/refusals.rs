@@ -33,6 +33,11 @@ fn a_good_file_becomes_a_typed_configuration() {
 [server]
 listen = [\"127.0.0.1:0\", \"[::1]:2094\"]
 idle_time_max = \"1h\"
+[http]
+shared = false
+listen = [\"127.0.0.1:0\"]
+header_time_max = \"3s\"
+idle_time_max = \"4s\"
 [memory]
 budget = \"256MiB\"
 [forwarding]
@@ -48,6 +53,9 @@ format = \"json\"
     let config = parse(&text).unwrap().config;
     assert_eq!(config.server.listen.len(), 2);
     assert_eq!(config.server.options.idle_time_max, Duration::from_secs(3600));
+    assert_eq!((config.http.is_shared, config.http.listen.len()), (false, 1));
+    assert_eq!(config.http.options.header_time_max, Duration::from_secs(3));
+    assert_eq!(config.http.options.idle_time_max, Duration::from_secs(4));
     assert_eq!(config.engine.budget_bytes, 256 << 20);
     assert_eq!(config.engine.file_size_max, 100 << 30);
     assert_eq!(config.origin.options.stall_timeout, Duration::from_millis(250));
@@ -75,6 +83,9 @@ fn each_mistake_is_refused_with_its_place() {
         ("[server]\nlogin_time_max = \"30\"", "11:18", "such as \"30s\""),
         ("[server]\nlogin_time_max = \"0s\"", "11:18", "such as \"30s\""),
         ("[server]\nsite_name = \"a b\"", "11:13", "without blanks"),
+        ("[http]\nlisten = [\"8443\"]", "11:11", "ADDRESS:PORT"),
+        ("[http]\nheader_time_max = \"0s\"", "11:19", "such as \"30s\""),
+        ("[http]\nidle_time_max = 60", "11:17", "is not a text"),
         ("[admin]\nlisten = \"9090\"", "11:10", "ADDRESS:PORT"),
         ("[admin]\nregions = [\"EU\"]", "11:12", "NAME=HOST"),
         ("[admin]\nregions = [\"=*.ch\"]", "11:12", "NAME=HOST"),
@@ -257,7 +268,7 @@ path = true
 [logging
 "#;
     let expected = [
-        "2:1: unknown name `listen`: it is a key of [server] or [admin]: write it below that line",
+        "2:1: unknown name `listen`: it is a key of [server] or [http] or [admin]: write it below that line",
         "3:1: unknown name `exports`: did you mean [[export]]?",
         "6:1: unknown key `Block-Size` in [store]: did you mean `block_size`?",
         "7:1: unknown key `budget` in [store]: it belongs to [purge] or [memory]",

@@ -35,6 +35,8 @@ fn wrong_values_are_refused() {
         ("server.role = \"both\"\n", "write \"cache\", \"filler\" or \"manager\""),
         ("manager.filler = \"root://f\"\n", "only a manager"),
         ("server.role = \"manager\"\nmanager.filler = \"roots://f\"\n", "write root://"),
+        ("server.role = \"manager\"\nhttp.shared = true\n", "a manager serves root:// only"),
+        ("server.role = \"manager\"\nhttp.listen = [\"0.0.0.0:8443\"]\n", "a manager serves root:// only"),
         ("server.role = \"manager\"\ndirect.file_mode = \"0600\"\n", "must let others read"),
         ("server.role = \"manager\"\nexport = [{ origins = [\"root://o\"] }]\n", "no file can be read directly"),
         (

@@ -2,3 +2,4 @@
 
 pub(crate) mod client_connection;
 pub(crate) mod server;
+pub(crate) mod shared_listener;

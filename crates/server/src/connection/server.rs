@@ -6,7 +6,10 @@ use crate::{
         options::{EVENTS_QUEUED_MAX, Options},
         sessions::ServerState,
     },
-    connection::client_connection::{Accepted, serve_connection},
+    connection::{
+        client_connection::{Accepted, serve_connection},
+        shared_listener::{Shared, serve_claimed},
+    },
 };
 use forebay_front::Front;
 use forebay_net::Listener;
@@ -18,7 +21,7 @@ use std::{
 };
 use tokio::{
     net::TcpStream,
-    sync::{mpsc, oneshot},
+    sync::{mpsc, oneshot, watch},
     task::{Id, JoinError, JoinSet},
 };
 
@@ -32,8 +35,11 @@ pub struct Server {
 /// The connections of one listener.
 #[derive(Default)]
 struct Connections {
+    shared: Shared,
     tasks: JoinSet<()>,
     events: HashMap<Id, mpsc::WeakSender<Event>>,
+    /// Ends the connections of the second protocol.
+    stop: watch::Sender<bool>,
     refusals: Refusals,
 }
 
@@ -57,8 +63,13 @@ impl Server {
     /// in progress, and returns when all clients have got their answers. The caller bounds that wait.
     ///
     /// Dropping the future ends all its connections at once.
-    pub async fn serve(&self, mut listener: Listener, shutdown: impl Future<Output = ()>) {
-        let mut connections = Connections::default();
+    pub async fn serve(&self, listener: Listener, shutdown: impl Future<Output = ()>) {
+        self.serve_shared(listener, Shared::default(), shutdown).await;
+    }
+
+    /// As [`Server::serve`], on a listener that another protocol shares.
+    pub async fn serve_shared(&self, mut listener: Listener, shared: Shared, shutdown: impl Future<Output = ()>) {
+        let mut connections = Connections { shared, ..Connections::default() };
         let mut shutdown = std::pin::pin!(shutdown);
         loop {
             tokio::select! {
@@ -115,9 +126,13 @@ impl Connections {
         // A strong sender would keep the channel open, and a bound stream would not notice the end of its session.
         let weak_events = events.downgrade();
         let (give_abort, abort) = oneshot::channel();
+        let (shared, stop) = (self.shared.clone(), self.stop.subscribe());
         let task = self.tasks.spawn(async move {
             // The task gets its own abort handle, which exists only after the spawn.
-            if let Ok(abort) = abort.await {
+            let Ok(abort) = abort.await else { return };
+            let accepted =
+                if shared.is_shared() { serve_claimed(accepted, shared, stop).await } else { Some(accepted) };
+            if let Some(accepted) = accepted {
                 serve_connection(accepted, events, receiver, abort).await;
             }
         });
@@ -141,6 +156,7 @@ impl Connections {
 
     /// Lets all connections finish the requests in progress.
     async fn drain(mut self) {
+        self.stop.send_replace(true);
         for events in self.events.values().filter_map(mpsc::WeakSender::upgrade) {
             tokio::spawn(send_drain(events));
         }

@@ -1,0 +1,64 @@
+//! The fronts, on their listeners.
+
+use super::gate;
+use forebay_config::{Config, Settings};
+use forebay_front::{Front, SecondProtocol};
+use forebay_http::HttpFront;
+use forebay_net::Listener;
+use forebay_proto::TlsPolicy;
+use forebay_server::{Server, Shared, Tls};
+use std::sync::Arc;
+use tokio::{sync::watch, task::JoinSet};
+
+/// Listeners of both protocols, and of HTTP only.
+pub(super) struct Listeners {
+    pub(super) of_root: Vec<Listener>,
+    pub(super) of_http: Vec<Listener>,
+}
+
+/// Serves the clients of `listeners` until `stop` is true.
+pub(super) fn serve(
+    settings: &Settings,
+    front: Arc<Front>,
+    tls: Option<Tls>,
+    listeners: Listeners,
+    stop: &watch::Sender<bool>,
+) -> JoinSet<()> {
+    let config = &settings.config;
+    let http: Arc<dyn SecondProtocol> =
+        Arc::new(HttpFront::new(Arc::clone(&front), http_options(settings, tls.as_ref())));
+    let server = Server::new(front, forebay_server::Options { tls, ..config.server.options.clone() });
+    let beside = config.http.is_shared.then(|| Arc::clone(&http));
+    let of_root = listeners
+        .of_root
+        .into_iter()
+        .map(|listener| (listener, Shared { with: beside.clone(), is_without_root: false }));
+    let of_http = listeners
+        .of_http
+        .into_iter()
+        .map(|listener| (listener, Shared { with: Some(Arc::clone(&http)), is_without_root: true }));
+    let mut fronts = JoinSet::new();
+    for (listener, shared) in of_root.chain(of_http) {
+        let (server, stopped) = (server.clone(), super::wait_for(stop.subscribe()));
+        fronts.spawn(async move { server.serve_shared(listener, shared, stopped).await });
+    }
+    fronts
+}
+
+fn http_options(settings: &Settings, tls: Option<&Tls>) -> forebay_http::Options {
+    let Config { http, server, tls: files, .. } = &settings.config;
+    forebay_http::Options {
+        tls: tls.map(|Tls { acceptor, handshake_time_max, .. }| forebay_http::Tls {
+            acceptor: acceptor.clone(),
+            handshake_time_max: *handshake_time_max,
+        }),
+        // A client that must encrypt with one protocol must do so with the other.
+        requires_tls: files
+            .clients
+            .as_ref()
+            .is_some_and(|clients| !matches!(clients.policy, TlsPolicy::None | TlsPolicy::Capable)),
+        write_stall_max: server.options.write_stall_max,
+        host_name: gate::host_name(settings),
+        ..http.options.clone()
+    }
+}

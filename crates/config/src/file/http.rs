@@ -1,0 +1,24 @@
+//! Settings of the HTTP front.
+
+use super::declare::{Value, section};
+use crate::{
+    config::Config,
+    value::{List, Time},
+};
+use std::net::SocketAddr;
+
+section! {
+    /// The HTTP front: files and directories over `http://`, and over `https://` with `tls.certificate`. The limits of the table
+    /// `server` hold for both fronts together.
+    "http" RawHttp => Config {
+        /// Serve HTTP on the addresses of `server.listen`, too. The protocol of a connection is recognized by its first byte. A manager serves
+        /// `root://` only.
+        shared: bool => http.is_shared = Value::default("true"),
+        /// Further addresses, for HTTP and HTTPS only, each `ADDRESS:PORT`.
+        listen: List<SocketAddr> => http.listen = Value::default("[]").sample(r#"["0.0.0.0:8443"]"#),
+        /// Timeout for the header of a request, from its first byte on: the connection is closed.
+        header_time_max: Time => http.options.header_time_max = Value::default(r#""10s""#),
+        /// Close connections without a request after this time.
+        idle_time_max: Time => http.options.idle_time_max = Value::default(r#""60s""#),
+    }
+}

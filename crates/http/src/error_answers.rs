@@ -1,0 +1,123 @@
+//! Failures as answers.
+
+use forebay_front::{Failure, FailureKind, RefusalKind};
+use forebay_http_proto::{Refusal, Status};
+use forebay_types::Side;
+use std::borrow::Cow;
+
+/// A request that is answered with an error.
+#[derive(Debug)]
+pub(crate) struct ErrorAnswer {
+    pub(crate) status: Status,
+    pub(crate) text: Cow<'static, str>,
+    pub(crate) side: Side,
+    /// The value of `WWW-Authenticate`: what the client can do about it.
+    pub(crate) challenge: Option<&'static str>,
+    pub(crate) fields: Vec<(&'static str, String)>,
+}
+
+/// Seconds after which clients of an overloaded server may come back.
+const RETRY_AFTER_S: &str = "5";
+
+impl ErrorAnswer {
+    pub(crate) fn of_client(status: Status, text: impl Into<Cow<'static, str>>) -> Self {
+        Self { status, text: text.into(), side: Side::Client, challenge: None, fields: Vec::new() }
+    }
+
+    /// The client has to prove its identity.
+    pub(crate) fn unauthorized(text: impl Into<Cow<'static, str>>, challenge: &'static str) -> Self {
+        let (status, side) = (Status::UNAUTHORIZED, Side::Authorization);
+        Self { status, text: text.into(), side, challenge: Some(challenge), fields: Vec::new() }
+    }
+
+    #[must_use]
+    pub(crate) fn with(mut self, name: &'static str, value: impl Into<String>) -> Self {
+        self.fields.push((name, value.into()));
+        self
+    }
+}
+
+impl From<Failure> for ErrorAnswer {
+    fn from(Failure { kind, text, side }: Failure) -> Self {
+        let status = status_of(kind);
+        let answer = Self { status, text, side, challenge: None, fields: Vec::new() };
+        match status {
+            Status::UNAUTHORIZED => Self { challenge: Some("Bearer error=\"invalid_token\""), ..answer },
+            Status::UNAVAILABLE | Status::TOO_MANY_REQUESTS => answer.with("Retry-After", RETRY_AFTER_S),
+            _ => answer,
+        }
+    }
+}
+
+impl From<Refusal> for ErrorAnswer {
+    fn from(Refusal { status, text }: Refusal) -> Self {
+        Self::of_client(status, text)
+    }
+}
+
+impl From<forebay_types::LfnError> for ErrorAnswer {
+    fn from(error: forebay_types::LfnError) -> Self {
+        Failure::from(error).into()
+    }
+}
+
+impl From<forebay_engine::Error> for ErrorAnswer {
+    fn from(error: forebay_engine::Error) -> Self {
+        Failure::from(error).into()
+    }
+}
+
+const fn status_of(kind: FailureKind) -> Status {
+    match kind {
+        FailureKind::TokenRefused => Status::UNAUTHORIZED,
+        FailureKind::NotAuthorized => Status::FORBIDDEN,
+        FailureKind::NameTooLong => Status::URI_TOO_LONG,
+        FailureKind::NameMissing | FailureKind::Invalid => Status::BAD_REQUEST,
+        FailureKind::Unsupported => Status::NOT_IMPLEMENTED,
+        FailureKind::NotFound => Status::NOT_FOUND,
+        FailureKind::IsDirectory | FailureKind::NotDirectory => Status::CONFLICT,
+        FailureKind::OriginRefused(kind) => status_of_refusal(kind),
+        FailureKind::NoServer | FailureKind::Corrupt => Status::BAD_GATEWAY,
+        FailureKind::OriginTimedOut | FailureKind::NotCached => Status::GATEWAY_TIMEOUT,
+        FailureKind::Overloaded | FailureKind::OutOfMemory | FailureKind::ShuttingDown => Status::UNAVAILABLE,
+        // Trying again helps: the origin has lost the connection, or the file has changed.
+        FailureKind::Io => Status::BAD_GATEWAY,
+        FailureKind::Internal => Status::INTERNAL,
+    }
+}
+
+const fn status_of_refusal(kind: RefusalKind) -> Status {
+    match kind {
+        RefusalKind::NotFound | RefusalKind::NoReplica | RefusalKind::NoAttribute => Status::NOT_FOUND,
+        RefusalKind::Denied
+        | RefusalKind::NotAuthenticated
+        | RefusalKind::TlsRequired
+        | RefusalKind::ReadOnly
+        | RefusalKind::BadSignature
+        | RefusalKind::CannotDecrypt => Status::FORBIDDEN,
+        RefusalKind::ArgumentTooLong => Status::URI_TOO_LONG,
+        RefusalKind::Unsupported => Status::NOT_IMPLEMENTED,
+        RefusalKind::IsDirectory | RefusalKind::NotFile | RefusalKind::Exists | RefusalKind::Conflict => {
+            Status::CONFLICT
+        }
+        RefusalKind::Busy | RefusalKind::InProgress | RefusalKind::Locked => Status::UNAVAILABLE,
+        RefusalKind::TimedOut | RefusalKind::TimerExpired => Status::GATEWAY_TIMEOUT,
+        RefusalKind::InvalidArgument
+        | RefusalKind::MissingArgument
+        | RefusalKind::InvalidRequest
+        | RefusalKind::BadPayload
+        | RefusalKind::NoServer
+        | RefusalKind::NotOpen
+        | RefusalKind::Cancelled
+        | RefusalKind::TooManyErrors
+        | RefusalKind::NoMemory
+        | RefusalKind::NoSpace
+        | RefusalKind::OverQuota
+        | RefusalKind::IoError
+        | RefusalKind::FileSystemError
+        | RefusalKind::BadChecksum
+        | RefusalKind::ServerError
+        | RefusalKind::Impossible
+        | RefusalKind::Other => Status::BAD_GATEWAY,
+    }
+}

@@ -1,0 +1,221 @@
+//! GET and HEAD of files.
+
+use crate::{
+    body::Content,
+    error_answers::ErrorAnswer,
+    identity::Admitted,
+    open_files::{File, KEPT_TIME_MAX, Key},
+    options::RANGES_LEN_MAX,
+    request::{Broken, Context},
+};
+use forebay_auth::{Right, UnixTime};
+use forebay_engine::{Opening, Redirects};
+use forebay_front::{Failure, FailureKind};
+use forebay_http_proto::{
+    Answer, Conditions, Framing, Head, PartHeads, Ranges, Status, Target, Verdict, digest_field, etag_of, has_token,
+    http_date, ranges_of, wanted_digests,
+};
+use forebay_types::{ByteRange, FileKind, Side};
+use std::time::Duration;
+
+/// The attributes of a file that its answers need.
+#[derive(Clone, Copy)]
+struct Facts<'a> {
+    size: u64,
+    mtime: i64,
+    etag: &'a str,
+}
+
+/// The part of a file that is to be sent.
+#[derive(Debug)]
+enum Plan {
+    Whole,
+    Part(ByteRange),
+    Parts(Vec<ByteRange>),
+}
+
+impl Context {
+    /// Answers a GET of a file or directory.
+    pub(crate) async fn get(
+        &mut self,
+        head: &Head<'_>,
+        target: &Target<'_>,
+    ) -> Result<Result<(), ErrorAnswer>, Broken> {
+        let file = match self.files.find(head.target, head.field("authorization"), self.received) {
+            Some(file) => file,
+            None => match Box::pin(self.open(head, target)).await {
+                Ok(Some(file)) => file,
+                Ok(None) => return Box::pin(self.list_as_page(head, target)).await,
+                Err(error) => return Ok(Err(error)),
+            },
+        };
+        let facts = Facts { size: file.handle.size(), mtime: file.mtime, etag: &file.etag };
+        match plan(head, facts) {
+            Ok(plan) => self.send(head, &file, facts, plan).await,
+            Err(error) => Ok(Err(error)),
+        }
+    }
+
+    /// Answers a HEAD of a file or directory.
+    pub(crate) async fn head(&mut self, head: &Head<'_>, target: &Target<'_>) -> Result<(), ErrorAnswer> {
+        let engine = self.engine()?;
+        let Admitted { request, caller } = self.admit(head, target, Right::Stat).await?;
+        let stat = engine.stat(&request, &caller).await?;
+        if request.only_if_cached && !stat.cached {
+            return Err(not_cached());
+        }
+        if stat.kind == FileKind::Directory {
+            let answer = Answer::new(Status::OK, Framing::None).with("Content-Type", "text/html; charset=utf-8");
+            self.write_head(head, &answer);
+            return Ok(());
+        }
+        let etag = etag_of(stat.size, stat.mtime);
+        let facts = Facts { size: stat.size, mtime: stat.mtime, etag: &etag };
+        // Ranges are of GET alone, but its conditions count.
+        judge(head, facts)?;
+        let mut answer = describe(Answer::new(Status::OK, Framing::Length(stat.size)), facts);
+        answer.add("Content-Type", CONTENT_TYPE);
+        let wanted = wanted_digests(head);
+        if !wanted.is_empty() {
+            // The checksum of a small file reveals its contents.
+            let Admitted { request, caller } = self.admit(head, target, Right::Read).await?;
+            for digest in &wanted {
+                let known = engine.checksum(&request, &caller, Some(digest.algorithm)).await;
+                if let Some((name, value)) = known.ok().and_then(|known| digest_field(digest, &known.value)) {
+                    answer.add(name, value);
+                    break;
+                }
+            }
+        }
+        self.write_head(head, &answer);
+        Ok(())
+    }
+
+    /// Opens the file of a request, and keeps it open; `None` if it is a directory.
+    async fn open(&mut self, head: &Head<'_>, target: &Target<'_>) -> Result<Option<File>, ErrorAnswer> {
+        self.engine()?;
+        let Admitted { request, caller } = self.admit(head, target, Right::Read).await?;
+        if request.is_of_directory {
+            return Ok(None);
+        }
+        // Before the open, so that a refused one costs the origin nothing.
+        let Some(place) = self.handle_share.occupy() else {
+            let text = "this client has too many files open: close some connections, or try again later";
+            let failure = Failure::new(FailureKind::Overloaded, Side::Client, text);
+            self.state.front.report_refusal(&caller.client, &request.lfn, &failure);
+            return Err(failure.into());
+        };
+        let handle = match self.state.front.open(&request, &caller, Redirects::Never).await {
+            Ok(Opening::File(handle)) => handle,
+            Ok(Opening::Redirect(_) | Opening::Direct(_)) => {
+                return Err(Failure::internal("a redirect that no client of HTTP can follow").into());
+            }
+            Err(failure) if is_of_directory(failure.kind) => return Ok(None),
+            Err(failure) => return Err(failure.into()),
+        };
+        let file = File::of(handle);
+        let key = Key { target: head.target.to_owned(), authorization: head.field("authorization").map(str::to_owned) };
+        // The wish for a file that is cached is one of this request only.
+        if !request.only_if_cached {
+            let now = UnixTime(forebay_net::clock::now_unix());
+            let rest = caller.identity.expires_at.map_or(KEPT_TIME_MAX, |end| {
+                Duration::from_secs(u64::try_from(end.0.saturating_sub(now.0)).unwrap_or(0))
+            });
+            self.files.keep(key, file.clone(), place, self.received, rest);
+        }
+        Ok(Some(file))
+    }
+
+    /// Sends the planned part of a file.
+    async fn send(
+        &mut self,
+        head: &Head<'_>,
+        file: &File,
+        facts: Facts<'_>,
+        plan: Plan,
+    ) -> Result<Result<(), ErrorAnswer>, Broken> {
+        let parts = PartHeads::new(facts.size);
+        let (status, ranges, len) = match plan {
+            Plan::Whole => (Status::OK, vec![ByteRange::at(0, facts.size)], facts.size),
+            Plan::Part(range) => (Status::PARTIAL, vec![range], range.len()),
+            Plan::Parts(ranges) => {
+                let len = parts.body_len(&ranges).unwrap_or(u64::MAX);
+                (Status::PARTIAL, ranges, len)
+            }
+        };
+        let is_multipart = ranges.len() > 1;
+        // davix sends `TE: trailers` alone, and does not expect any.
+        let wants_status =
+            head.field("x-transfer-status").is_some_and(|value| value.trim().eq_ignore_ascii_case("true"));
+        let has_status = wants_status && has_token(head.values("te"), "trailers") && crate::request::takes_chunks(head);
+        let framing = if has_status { Framing::Chunked { has_status } } else { Framing::Length(len) };
+        let mut answer = describe(Answer::new(status, framing), facts);
+        match ranges.first() {
+            Some(_) if is_multipart => answer.add("Content-Type", PartHeads::content_type()),
+            Some(range) if status == Status::PARTIAL => {
+                let last = range.end().saturating_sub(1);
+                answer.add("Content-Range", format_args!("bytes {}-{last}/{}", range.start(), facts.size));
+                answer.add("Content-Type", CONTENT_TYPE);
+            }
+            _ => answer.add("Content-Type", CONTENT_TYPE),
+        }
+        let content =
+            Content { handle: &file.handle, ranges, parts: is_multipart.then_some(parts), is_chunked: has_status };
+        self.send_content(head, answer, content).await
+    }
+}
+
+const CONTENT_TYPE: &str = "application/octet-stream";
+
+/// The part of a file that a GET is answered with.
+fn plan(head: &Head<'_>, facts: Facts<'_>) -> Result<Plan, ErrorAnswer> {
+    let uses_ranges = judge(head, facts)?;
+    let ranges = if uses_ranges { ranges_of(head.field("range"), facts.size) } else { Ranges::Whole };
+    // Clients of root halve the number of their ranges on this status only.
+    let too_many = || ErrorAnswer::of_client(Status::BAD_REQUEST, "the request has too many ranges, or too long ones");
+    match ranges {
+        Ranges::Whole => Ok(Plan::Whole),
+        Ranges::One(range) => Ok(Plan::Part(range)),
+        Ranges::Many(ranges) => {
+            let len = ranges.iter().fold(0_u64, |len, range| len.saturating_add(range.len()));
+            if len > RANGES_LEN_MAX { Err(too_many()) } else { Ok(Plan::Parts(ranges)) }
+        }
+        Ranges::TooMany => Err(too_many()),
+        Ranges::Unsatisfiable => {
+            let answer = ErrorAnswer::of_client(Status::RANGE_NOT_SATISFIABLE, "the file has no byte of the range");
+            Err(answer.with("Content-Range", format!("bytes */{}", facts.size)))
+        }
+    }
+}
+
+/// Whether the ranges of a request count, after its conditions.
+fn judge(head: &Head<'_>, facts: Facts<'_>) -> Result<bool, ErrorAnswer> {
+    let conditions = Conditions { etag: facts.etag, mtime: facts.mtime, now: forebay_net::clock::now_unix() };
+    match conditions.judge(head) {
+        Verdict::Proceed { uses_ranges } => Ok(uses_ranges),
+        Verdict::NotModified => {
+            let answer = ErrorAnswer::of_client(Status::NOT_MODIFIED, "");
+            Err(answer.with("ETag", facts.etag).with("Last-Modified", http_date(facts.mtime)))
+        }
+        Verdict::Failed => {
+            let text = "the file has changed, or is not the one that the condition names";
+            Err(ErrorAnswer::of_client(Status::PRECONDITION_FAILED, text).with("ETag", facts.etag))
+        }
+    }
+}
+
+/// Adds the fields that describe a file, and not a part of it.
+fn describe(answer: Answer, facts: Facts<'_>) -> Answer {
+    let answer = answer.with("ETag", facts.etag).with("Last-Modified", http_date(facts.mtime));
+    // Origins must not have scripts run in the name of this server.
+    answer.with("Accept-Ranges", "bytes").with("X-Content-Type-Options", "nosniff")
+}
+
+const fn is_of_directory(kind: FailureKind) -> bool {
+    use forebay_front::RefusalKind::{IsDirectory, NotFile};
+    matches!(kind, FailureKind::IsDirectory | FailureKind::OriginRefused(IsDirectory | NotFile))
+}
+
+fn not_cached() -> ErrorAnswer {
+    Failure::new(FailureKind::NotCached, Side::Client, "the file is not in the cache").into()
+}

@@ -1,0 +1,250 @@
+//! The identity of a client, and its rights.
+
+use crate::{error_answers::ErrorAnswer, options::REFUSED_TOKENS_MAX, request::Context};
+use forebay_auth::{Right, SecurityProtocol, Token, UnixTime, x509::Chain};
+use forebay_engine::{Caller, Client, OpenRequest};
+use forebay_front::{Connection, Failure, FailureKind, Place};
+use forebay_http_proto::{Head, Status, Target, has_directive};
+use forebay_net::PeerCertificate;
+use forebay_telemetry::ConnectionLimit;
+use forebay_trust::{ClientFacts, Demand, Gate, Proof, Step};
+use forebay_types::RequestPath;
+use std::sync::Arc;
+
+/// The client of a connection, as it has proven itself.
+pub(crate) struct Login {
+    caller: Arc<Caller>,
+    /// Whether the client may do something without a token.
+    is_proven: bool,
+    _place: Option<Place<String>>,
+}
+
+/// A name that the client may use.
+pub(crate) struct Admitted {
+    pub(crate) request: OpenRequest,
+    pub(crate) caller: Arc<Caller>,
+}
+
+/// The challenge for clients without a token.
+const BEARER: &str = "Bearer";
+
+/// Longest name of a program in logs.
+const PROGRAM_LEN_MAX: usize = 64;
+
+impl Context {
+    /// The name in a request, if the client may do `right` with it.
+    pub(crate) async fn admit(
+        &mut self,
+        head: &Head<'_>,
+        target: &Target<'_>,
+        right: Right,
+    ) -> Result<Admitted, ErrorAnswer> {
+        let mut request = self.request_of(head, target)?;
+        let login = match &self.login {
+            Some(login) => Arc::clone(login),
+            None => {
+                let login = Arc::new(Box::pin(self.log_in(head)).await?);
+                Arc::clone(self.login.insert(login))
+            }
+        };
+        if !login.is_proven {
+            let token = request.token.take();
+            let caller = self.bearer(token, &login.caller).await?;
+            return Ok(Admitted { caller: self.permit(&request, &caller, right)?, request });
+        }
+        match self.permit(&request, &login.caller, right) {
+            Ok(caller) => Ok(Admitted { request, caller }),
+            Err(failure) if failure.kind == FailureKind::TokenRefused => {
+                // pelicanfs sends `Bearer None` without a token: on a path that is open to all, such a token counts as none.
+                let without = OpenRequest { token: None, ..request };
+                if let Ok(caller) = self.permit(&without, &login.caller, right) {
+                    return Ok(Admitted { request: without, caller });
+                }
+                self.refused_tokens += 1;
+                Err(failure.into())
+            }
+            Err(failure)
+                if failure.kind == FailureKind::NotAuthorized && request.token.is_none() && self.asks_for_tokens() =>
+            {
+                Err(ErrorAnswer::unauthorized(failure.text, BEARER))
+            }
+            Err(failure) => Err(failure.into()),
+        }
+    }
+
+    /// The name in a request, with the token of the request.
+    fn request_of(&self, head: &Head<'_>, target: &Target<'_>) -> Result<OpenRequest, ErrorAnswer> {
+        let mut request: OpenRequest = RequestPath::parse(target.path.as_bytes())?.into();
+        match token_of(head, target)? {
+            Some(token) if self.state.front.takes_tokens() => request.token = Some(token),
+            // Without rules of its own this server passes the token on to the origin.
+            Some(token) => {
+                request.origin_parameters = format!("authz=Bearer%20{}", token.expose());
+                request.parameters.clone_from(&request.origin_parameters);
+            }
+            None => {}
+        }
+        let is_pelican_wish = head.field("x-pelican-nodownload").is_some_and(|value| value.trim() == "true");
+        request.only_if_cached = is_pelican_wish || has_directive(head.values("cache-control"), "only-if-cached", None);
+        Ok(request)
+    }
+
+    /// The caller of a request, if it may do `right`.
+    fn permit(&self, request: &OpenRequest, login: &Arc<Caller>, right: Right) -> Result<Arc<Caller>, Failure> {
+        let (front, connection) = (&self.state.front, Connection { peer: self.peer, is_tls: self.is_tls() });
+        if right == Right::Read {
+            front.admit_open(request, login, connection)
+        } else {
+            front.admit(request, right, login, connection)
+        }
+    }
+
+    /// Whether so many tokens were refused on this connection that the client seems to guess.
+    pub(crate) const fn guesses_tokens(&self) -> bool {
+        self.refused_tokens >= REFUSED_TOKENS_MAX
+    }
+
+    /// Whether a client without a token could do more with one.
+    fn asks_for_tokens(&self) -> bool {
+        self.state.front.gate.permits_token_logins(&self.facts())
+    }
+
+    pub(crate) fn is_tls(&self) -> bool {
+        self.stream.plain().is_none()
+    }
+
+    fn facts(&self) -> ClientFacts {
+        ClientFacts { address: self.peer, login: String::new(), is_tls: self.is_tls() }
+    }
+
+    /// The caller with the proof of a request's token, for clients that have no other proof.
+    async fn bearer(&mut self, mut token: Option<Token>, login: &Arc<Caller>) -> Result<Arc<Caller>, ErrorAnswer> {
+        let gate = Arc::clone(&self.state.front.gate);
+        let facts = self.facts();
+        let Some(token) = token.take_if(|_| gate.permits_token_logins(&facts)) else {
+            let text = "this server asks for a proof of identity: a token, or a certificate over TLS";
+            return Err(if self.asks_for_tokens() {
+                ErrorAnswer::unauthorized(text, BEARER)
+            } else {
+                Failure::not_authorized(text.to_owned()).into()
+            });
+        };
+        let shown = token.clone();
+        // A new key of its issuer may have to be waited for.
+        let verified = tokio::task::spawn_blocking(move || {
+            gate.bearer_at_login(&shown, &facts, UnixTime(forebay_net::clock::now_unix()))
+        });
+        let verified = verified.await.map_err(|_| Failure::internal("the check of a token broke off"))?;
+        let identity = verified.map_err(|refusal| {
+            self.refused_tokens += 1;
+            if self.state.front.refusal_log.has_room() {
+                tracing::warn!(peer = %self.peer, reason = refusal.reason, "a token was refused");
+            }
+            Failure::new(FailureKind::TokenRefused, forebay_types::Side::Authorization, refusal.to_string())
+        })?;
+        let organization = identity.organization().map(str::to_owned);
+        let credentials = self.state.front.gate.credentials_of_bearer(token);
+        Ok(Arc::new(Caller {
+            client: Client { organization, ..login.client.clone() },
+            identity,
+            delegation: forebay_engine::Delegation::Client(credentials),
+        }))
+    }
+
+    /// The identity of the connection, at its first request for a name.
+    async fn log_in(&mut self, head: &Head<'_>) -> Result<Login, ErrorAnswer> {
+        let facts = self.facts();
+        let certified = self.certificate().await;
+        let gate = Arc::clone(&self.state.front.gate);
+        let (proof, is_proven) = match (certified, gate.demand(&facts)) {
+            (Some(proof), _) => (proof, true),
+            (None, Ok(Demand::Nothing)) => (Gate::anonymous_identity(&facts), true),
+            // The address is all that such a client has to prove.
+            (None, _) => match gate
+                .begin(SecurityProtocol::Host, &facts)
+                .map(|attempt| Box::new(attempt).handle(&[], UnixTime(0)))
+            {
+                Ok(Step::Done(proof)) => (*proof, true),
+                Ok(Step::Continue(..) | Step::Refused(_)) | Err(_) => (Gate::anonymous_identity(&facts), false),
+            },
+        };
+        let Proof { identity, credentials, rejected_attributes, .. } = proof;
+        let front = &self.state.front;
+        for reason in rejected_attributes {
+            if front.refusal_log.has_room() {
+                tracing::warn!(peer = %self.peer, %identity, reason, "attributes of a client are not accepted");
+            }
+        }
+        let place = front.limits.admit_session(&identity).map_err(|limit| {
+            front.backend.metrics().add_refused_connection(ConnectionLimit::Identity);
+            let text = format!("you have {limit} connections here, and may have no more: try again later");
+            Failure::new(FailureKind::Overloaded, forebay_types::Side::Client, text)
+        })?;
+        let user = identity.user.clone().or_else(|| identity.subject.clone()).unwrap_or_else(|| "http".to_owned());
+        let client = Client {
+            user: printable(&user),
+            host: self.peer.ip().to_string(),
+            organization: identity.organization().map(str::to_owned),
+            peer: Some(self.peer),
+            pid: 0,
+            program: program_of(head),
+            session: 0,
+        };
+        tracing::debug!(peer = %self.peer, %identity, "logged in");
+        Ok(Login { caller: front.logged_in(client, identity, credentials), is_proven, _place: place })
+    }
+
+    /// The proof in the certificate of the TLS handshake, if certificates count and this one is accepted.
+    async fn certificate(&self) -> Option<Proof> {
+        let gate = Arc::clone(&self.state.front.gate);
+        if !gate.takes_certificates() {
+            return None;
+        }
+        let PeerCertificate::Verified(chain) = &self.stream.tls()?.peer else { return None };
+        let (chain, facts) = (Chain::from_x509(chain.clone()).ok()?, self.facts());
+        let now = UnixTime(forebay_net::clock::now_unix());
+        // Checking a chain takes milliseconds of computation.
+        let examined = tokio::task::spawn_blocking(move || gate.certified(&chain, &facts, now)).await;
+        match examined.ok()?? {
+            Ok(proof) => Some(proof),
+            Err(refusal) => {
+                tracing::debug!(peer = %self.peer, reason = refusal.reason, "the certificate of a client is not accepted");
+                None
+            }
+        }
+    }
+}
+
+/// The token of a request: of its header, or of the parameters `authz` or `access_token`.
+fn token_of(head: &Head<'_>, target: &Target<'_>) -> Result<Option<Token>, ErrorAnswer> {
+    let of_header = head.field("authorization").and_then(after_scheme);
+    let of_query = target.parameter("authz").or_else(|| target.parameter("access_token"));
+    let of_query = of_query.as_deref().map(|value| after_scheme(value).unwrap_or(value));
+    let text = match (of_header, of_query) {
+        (Some(header), Some(query)) if header.trim() != query.trim() => {
+            return Err(ErrorAnswer::of_client(Status::BAD_REQUEST, "the request has two different tokens"));
+        }
+        (Some(text), _) | (None, Some(text)) => text,
+        (None, None) => return Ok(None),
+    };
+    Token::parse(text.as_bytes()).map(Some).map_err(|error| {
+        let challenge = "Bearer error=\"invalid_token\"";
+        ErrorAnswer::unauthorized(error.to_string(), challenge)
+    })
+}
+
+/// The text after `Bearer` and a space.
+fn after_scheme(value: &str) -> Option<&str> {
+    let (scheme, rest) = value.trim_start().split_at_checked("bearer".len())?;
+    (scheme.eq_ignore_ascii_case("bearer") && rest.starts_with(' ')).then_some(rest)
+}
+
+fn program_of(head: &Head<'_>) -> String {
+    let agent = head.field("user-agent").unwrap_or_default();
+    printable(agent).chars().take(PROGRAM_LEN_MAX).collect()
+}
+
+/// A name that a client has chosen, without control characters.
+fn printable(name: &str) -> String {
+    name.chars().map(|c| if c.is_control() { '?' } else { c }).collect()
+}

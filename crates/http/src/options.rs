@@ -1,0 +1,69 @@
+//! Configuration of the front, and fixed limits.
+
+use forebay_net::TlsAcceptor;
+use std::time::Duration;
+
+/// Set-up of the HTTP front. The defaults suit a cache node that serves a cluster.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Encryption; `None` for none.
+    pub tls: Option<Tls>,
+    /// Whether requests over connections without encryption are refused.
+    pub requires_tls: bool,
+    /// Time within which the head of a request must be complete, from its first byte on.
+    pub header_time_max: Duration,
+    /// Time after which a connection without a request is closed.
+    pub idle_time_max: Duration,
+    /// Time limit for a client to take 256 KiB of the bytes that wait for it.
+    pub write_stall_max: Duration,
+    /// Name of this server in `Cache-Status`.
+    pub host_name: String,
+}
+
+/// How connections are encrypted.
+#[derive(Clone, Debug)]
+pub struct Tls {
+    pub acceptor: TlsAcceptor,
+    /// Time within which a client must finish the handshake.
+    pub handshake_time_max: Duration,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            tls: None,
+            requires_tls: false,
+            header_time_max: Duration::from_secs(10),
+            idle_time_max: Duration::from_secs(60),
+            write_stall_max: Duration::from_secs(60),
+            host_name: "forebay".to_owned(),
+        }
+    }
+}
+
+/// Requests of one connection that are served before other connections get their turn.
+pub(crate) const REQUESTS_PER_TURN: usize = 16;
+
+/// Bytes that are received at a time.
+pub(crate) const RECEIVE_LEN: usize = 8 << 10;
+
+/// Bytes of answers that are collected before they are sent.
+pub(crate) const ASSEMBLY_LEN: usize = 256 << 10;
+
+/// Shortest part of a file that is sent with `sendfile`; below it a copy is cheaper than the second system call.
+pub(crate) const SENDFILE_LEN_MIN: u64 = 16 << 10;
+
+/// The same within a body of several parts, whose heads are copied anyway.
+pub(crate) const SENDFILE_PART_LEN_MIN: u64 = 64 << 10;
+
+/// Bytes of a file handed to the kernel at a time.
+pub(crate) const SEND_PIECE_LEN: u64 = 256 << 10;
+
+/// Bytes of a file that are accounted and sent at a time.
+pub(crate) const PART_LEN: u64 = 1 << 20;
+
+/// Bytes of all ranges of one request.
+pub(crate) const RANGES_LEN_MAX: u64 = 1 << 30;
+
+/// Refused tokens after which a connection ends.
+pub(crate) const REFUSED_TOKENS_MAX: u32 = 32;

@@ -1,0 +1,217 @@
+//! The bytes that wait for one client. Small ones are collected, large ones are sent from where they are.
+
+use crate::options::{ASSEMBLY_LEN, SEND_PIECE_LEN};
+use bytes::Bytes;
+use forebay_engine::Segment;
+use forebay_front::MemoryPool;
+use forebay_net::{NowaitReads, SendError, SendHint, Stream, read_nowait};
+use forebay_types::{ByteRange, Side};
+use std::{fs::File, io, os::unix::fs::FileExt, time::Duration};
+use tokio::{task::coop::consume_budget, time::timeout};
+
+/// The bytes that wait for one client. It holds a buffer only while there are any.
+#[derive(Debug)]
+pub(crate) struct Output {
+    buffer: Vec<u8>,
+    /// Bytes sent so far.
+    sent_len: u64,
+    stall_max: Duration,
+    memory: MemoryPool,
+}
+
+/// Why a client did not get its answer. The connection is closed then.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum OutputError {
+    #[error(transparent)]
+    Send(#[from] SendError),
+    #[error("the client took less than {ASSEMBLY_LEN} bytes in {} s", after.as_secs())]
+    Stalled { after: Duration },
+}
+
+impl OutputError {
+    pub(crate) const fn side(&self) -> Side {
+        match self {
+            Self::Send(error) => error.side(),
+            Self::Stalled { .. } => Side::Client,
+        }
+    }
+}
+
+/// A place in the output.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) struct Mark {
+    sent_len: u64,
+    waiting_len: usize,
+}
+
+/// Bytes of a file that are read and encrypted at a time.
+const ENCRYPTED_PIECE_LEN: usize = 64 << 10;
+
+/// Bytes in memory below which a copy is cheaper than a system call.
+const COPIED_LEN_MAX: usize = 16 << 10;
+
+impl Output {
+    pub(crate) const fn new(stall_max: Duration, memory: MemoryPool) -> Self {
+        Self { buffer: Vec::new(), sent_len: 0, stall_max, memory }
+    }
+
+    pub(crate) fn append(&mut self, bytes: &[u8]) {
+        self.buffer.extend_from_slice(bytes);
+    }
+
+    /// The waiting bytes, for encoders that append to them.
+    pub(crate) const fn buffer(&mut self) -> &mut Vec<u8> {
+        &mut self.buffer
+    }
+
+    pub(crate) const fn is_full(&self) -> bool {
+        self.buffer.len() >= ASSEMBLY_LEN
+    }
+
+    pub(crate) const fn mark(&self) -> Mark {
+        Mark { sent_len: self.sent_len, waiting_len: self.buffer.len() }
+    }
+
+    /// Removes what was appended since `mark`; `false` if a part of it was sent.
+    pub(crate) fn take_back(&mut self, mark: Mark) -> bool {
+        if self.sent_len != mark.sent_len {
+            return false;
+        }
+        self.buffer.truncate(mark.waiting_len);
+        true
+    }
+
+    /// Appends a range of a file if the page cache holds all of it.
+    pub(crate) fn append_cached(&mut self, file: &File, nowait: NowaitReads, range: ByteRange) -> bool {
+        let start = self.buffer.len();
+        let Ok(len) = usize::try_from(range.len()) else { return false };
+        self.buffer.resize(start + len, 0);
+        let room = self.buffer.get_mut(start..).unwrap_or_default();
+        let is_cached = matches!(read_nowait(file, nowait, range.start(), room), Ok(Some(read_len)) if read_len == len);
+        if !is_cached {
+            self.buffer.truncate(start);
+        }
+        is_cached
+    }
+
+    /// Sends all waiting bytes.
+    pub(crate) async fn flush(&mut self, stream: &Stream) -> Result<(), OutputError> {
+        self.send_waiting(stream, SendHint::Last).await
+    }
+
+    /// Releases the buffer, before a wait of unknown length.
+    pub(crate) fn release(&mut self) {
+        if self.buffer.is_empty() {
+            self.buffer = Vec::new();
+        }
+    }
+
+    async fn send_waiting(&mut self, stream: &Stream, hint: SendHint) -> Result<(), OutputError> {
+        if self.buffer.is_empty() {
+            return Ok(());
+        }
+        match stream.plain() {
+            Some(socket) => {
+                // Mostly the socket takes all at once. Only the rest needs a future with a timer.
+                let mut rest = forebay_net::send_now(socket, &self.buffer, hint)?;
+                let _held = if rest.is_empty() { None } else { self.memory.hold(self.buffer.capacity()) };
+                while !rest.is_empty() {
+                    let (piece, behind) = rest.split_at(rest.len().min(ASSEMBLY_LEN));
+                    within(self.stall_max, forebay_net::send_all(socket, piece, hint)).await?;
+                    rest = behind;
+                }
+            }
+            None => {
+                let _held = self.memory.hold(self.buffer.capacity());
+                for piece in self.buffer.chunks(ASSEMBLY_LEN) {
+                    within(self.stall_max, stream.send_all(piece)).await?;
+                }
+            }
+        }
+        self.sent_len += self.buffer.len() as u64;
+        self.buffer.clear();
+        Ok(())
+    }
+
+    /// Sends all waiting bytes and then a range of a file, which should be in the page cache.
+    pub(crate) async fn send_file(
+        &mut self,
+        stream: &Stream,
+        file: &File,
+        range: ByteRange,
+    ) -> Result<(), OutputError> {
+        let Some(socket) = stream.plain() else { return self.send_file_encrypted(stream, file, range).await };
+        // The hint keeps the header and the first bytes of the file in one packet.
+        self.send_waiting(stream, SendHint::More).await?;
+        let mut position = range.start();
+        while position < range.end() {
+            if position > range.start() {
+                // A client that takes bytes as fast as they are sent must not keep a worker thread to itself.
+                consume_budget().await;
+            }
+            let piece = ByteRange::at(position, (range.end() - position).min(SEND_PIECE_LEN));
+            let rest = forebay_net::send_file_now(socket, file, piece)?;
+            if !rest.is_empty() {
+                within(self.stall_max, forebay_net::send_file(socket, file, rest)).await?;
+            }
+            position = piece.end();
+        }
+        self.sent_len += range.len();
+        Ok(())
+    }
+
+    /// As [`Output::send_file`]. Bytes to be encrypted must be in memory, so they go through the buffer.
+    async fn send_file_encrypted(&mut self, stream: &Stream, file: &File, range: ByteRange) -> Result<(), OutputError> {
+        let mut rest = range;
+        while !rest.is_empty() {
+            let start = self.buffer.len();
+            let room_len = ENCRYPTED_PIECE_LEN.saturating_sub(start).max(1);
+            let len = usize::try_from(rest.len()).unwrap_or(usize::MAX).min(room_len);
+            self.buffer.resize(start + len, 0);
+            let room = self.buffer.get_mut(start..).unwrap_or_default();
+            file.read_exact_at(room, rest.start()).map_err(|source| match source.kind() {
+                io::ErrorKind::UnexpectedEof => {
+                    SendError::UnexpectedEof { offset: rest.start(), missing_bytes: rest.len() }
+                }
+                _ => SendError::File { offset: rest.start(), len: rest.len(), source },
+            })?;
+            rest = ByteRange::between(rest.start() + len as u64, rest.end());
+            if self.buffer.len() >= ENCRYPTED_PIECE_LEN {
+                self.flush(stream).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends the parts of an answer. Short ones in memory are collected.
+    pub(crate) async fn send_segments(&mut self, stream: &Stream, segments: Vec<Segment>) -> Result<(), OutputError> {
+        for segment in segments {
+            match segment {
+                Segment::File { file, range } => self.send_file(stream, &file, range).await?,
+                Segment::Memory(bytes) => self.send_bytes(stream, &bytes).await?,
+            }
+        }
+        Ok(())
+    }
+
+    async fn send_bytes(&mut self, stream: &Stream, bytes: &Bytes) -> Result<(), OutputError> {
+        if bytes.len() < COPIED_LEN_MAX {
+            self.append(bytes);
+            return if self.is_full() { self.flush(stream).await } else { Ok(()) };
+        }
+        self.send_waiting(stream, SendHint::More).await?;
+        for piece in bytes.chunks(ASSEMBLY_LEN) {
+            within(self.stall_max, stream.send_all(piece)).await?;
+            self.sent_len += piece.len() as u64;
+            consume_budget().await;
+        }
+        Ok(())
+    }
+}
+
+async fn within(limit: Duration, send: impl Future<Output = Result<(), SendError>>) -> Result<(), OutputError> {
+    match timeout(limit, send).await {
+        Ok(sent) => Ok(sent?),
+        Err(_) => Err(OutputError::Stalled { after: limit }),
+    }
+}

@@ -1,0 +1,200 @@
+//! The state of one connection as the handlers of requests use it, and the choice of the handler.
+
+use crate::{
+    error_answers::ErrorAnswer, identity::Login, open_files::OpenFiles, output::Output, output::OutputError,
+    state::State,
+};
+use forebay_engine::Engine;
+use forebay_front::{Backend, ConnectionMemory, Failure, HandleShare};
+use forebay_http_proto::{Answer, Expectation, Framing, Head, Method, Refusal, Status, Target, Version, http_date};
+use forebay_net::Stream;
+use forebay_telemetry::Metrics;
+use forebay_types::{Outcome, Side};
+use std::{net::SocketAddr, sync::Arc};
+
+/// The state of one connection as the handlers of requests use it. The connection's task owns it, so it needs no locks.
+pub(crate) struct Context {
+    pub(crate) state: Arc<State>,
+    pub(crate) stream: Stream,
+    pub(crate) peer: SocketAddr,
+    pub(crate) output: Output,
+    pub(crate) files: OpenFiles,
+    pub(crate) login: Option<Arc<Login>>,
+    pub(crate) refused_tokens: u32,
+    pub(crate) handle_share: HandleShare,
+    pub(crate) memory: ConnectionMemory,
+    pub(crate) metrics: Metrics,
+    /// Time at which the request was received.
+    pub(crate) received: std::time::Instant,
+    /// Hits that are not counted yet.
+    pub(crate) hits: u64,
+    /// Whether the connection ends with the answer in progress.
+    pub(crate) is_ending: bool,
+    date: (i64, String),
+}
+
+/// Why an answer ended before its end. The connection ends with it.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Broken {
+    #[error(transparent)]
+    Output(#[from] OutputError),
+    /// The bytes of the file ended; the client has the length, and notices.
+    #[error("an answer was cut short: {0}")]
+    Content(String),
+}
+
+/// Methods that are allowed. Without blanks: XrdClHttp compares the text between commas.
+const ALLOW: &str = "GET,HEAD,OPTIONS,PROPFIND";
+
+impl Context {
+    pub(crate) fn new(state: Arc<State>, stream: Stream, peer: SocketAddr, handle_share: HandleShare) -> Self {
+        let front = &state.front;
+        let output = Output::new(state.options.write_stall_max, front.answer_memory.clone());
+        let (memory, metrics) = (ConnectionMemory::new(&front.answer_memory), front.backend.metrics().clone());
+        Self {
+            state,
+            stream,
+            peer,
+            output,
+            files: OpenFiles::default(),
+            login: None,
+            refused_tokens: 0,
+            handle_share,
+            memory,
+            metrics,
+            received: forebay_net::clock::monotonic(),
+            hits: 0,
+            is_ending: false,
+            date: (0, String::new()),
+        }
+    }
+
+    /// Appends the answer to a request, or sends it if it is long.
+    pub(crate) async fn answer(&mut self, head: &Head<'_>) -> Result<(), Broken> {
+        if let Err(error) = self.dispatch(head).await? {
+            self.fail(head, error);
+        }
+        Ok(())
+    }
+
+    async fn dispatch(&mut self, head: &Head<'_>) -> Result<Result<(), ErrorAnswer>, Broken> {
+        if self.state.options.requires_tls && !self.is_tls() {
+            return Ok(Err(ErrorAnswer::of_client(Status::FORBIDDEN, "this server asks for TLS: use https://")));
+        }
+        if head.expectation == Expectation::Unknown {
+            return Ok(Err(ErrorAnswer::of_client(Status::EXPECTATION_FAILED, "the expectation cannot be met")));
+        }
+        let target = match Target::parse(head.target) {
+            Ok(target) => target,
+            Err(refusal) => return Ok(Err(refusal.into())),
+        };
+        match head.method {
+            Method::Get | Method::Head | Method::Propfind if target.path == "*" => {
+                Ok(Err(ErrorAnswer::of_client(Status::BAD_REQUEST, "the request names no path")))
+            }
+            Method::Get => self.get(head, &target).await,
+            Method::Head => Ok(self.head(head, &target).await),
+            Method::Propfind => self.propfind(head, &target).await,
+            Method::Options => {
+                self.options(head);
+                Ok(Ok(()))
+            }
+            Method::Post | Method::NotAllowed => {
+                let text = "this server does not change files: use GET, HEAD, OPTIONS or PROPFIND";
+                Ok(Err(ErrorAnswer::of_client(Status::METHOD_NOT_ALLOWED, text).with("Allow", ALLOW)))
+            }
+            Method::Unknown => Ok(Err(ErrorAnswer::of_client(Status::NOT_IMPLEMENTED, "the method is not known"))),
+        }
+    }
+
+    /// Lists what the server can do. Needs no authorization: XrdClHttp asks once for each host, without a token.
+    fn options(&mut self, head: &Head<'_>) {
+        let answer = Answer::new(Status::OK, Framing::Length(0));
+        let answer =
+            answer.with("DAV", "1").with("Allow", ALLOW).with("MS-Author-Via", "DAV").with("Accept-Ranges", "bytes");
+        self.write_head(head, &answer);
+    }
+
+    /// Appends the head of an answer.
+    pub(crate) fn write_head(&mut self, head: &Head<'_>, answer: &Answer) {
+        let now = forebay_net::clock::now_unix();
+        if self.date.0 != now {
+            self.date = (now, http_date(now));
+        }
+        if answer.framing == Framing::Close {
+            self.is_ending = true;
+        }
+        let is_kept_alive = head.is_kept_alive && !self.is_ending;
+        answer.write(head.version, is_kept_alive, &self.date.1, self.output.buffer());
+    }
+
+    /// Appends an answer in text, which is short.
+    pub(crate) fn write_text(&mut self, head: &Head<'_>, mut answer: Answer, content_type: &str, text: &str) {
+        answer.framing = Framing::Length(text.len() as u64);
+        self.write_head(head, &answer.with("Content-Type", content_type).with("X-Content-Type-Options", "nosniff"));
+        if head.method != Method::Head {
+            self.output.append(text.as_bytes());
+        }
+    }
+
+    /// Appends an error. The connection lives on: the request has been read.
+    pub(crate) fn fail(&mut self, head: &Head<'_>, error: ErrorAnswer) {
+        let ErrorAnswer { status, text, side, challenge, fields } = error;
+        self.metrics.add_client_error(side);
+        let mut answer = Answer::new(status, Framing::None);
+        if let Some(challenge) = challenge {
+            answer.add("WWW-Authenticate", challenge);
+        }
+        for (name, value) in fields {
+            answer.add(name, value);
+        }
+        if status == Status::NOT_MODIFIED {
+            return self.write_head(head, &answer);
+        }
+        // A client that waits for an interim answer may send its body or not: where its next request begins is not known.
+        self.is_ending |= head.expectation != Expectation::None;
+        let text = format!("{}: {}\n", side.as_str(), text.replace(['\r', '\n'], " "));
+        self.write_text(head, answer, "text/plain; charset=utf-8", &text);
+    }
+
+    /// Appends the answer to a request that could not be read. The connection ends with it.
+    pub(crate) fn refuse(&mut self, refusal: Refusal) {
+        self.metrics.add_client_error(Side::Client);
+        let text = format!("client: {}\n", refusal.text);
+        let answer = Answer::new(refusal.status, Framing::Length(text.len() as u64));
+        let date = http_date(forebay_net::clock::now_unix());
+        let answer = answer.with("Content-Type", "text/plain; charset=utf-8");
+        answer.write(Version::Http11, false, &date, self.output.buffer());
+        self.output.append(text.as_bytes());
+    }
+
+    /// The cache to answer from.
+    pub(crate) fn engine(&self) -> Result<Engine, ErrorAnswer> {
+        match &self.state.front.backend {
+            Backend::Cache(engine) => Ok(engine.clone()),
+            Backend::Manager(_) => {
+                let text = "this server redirects clients of root:// only: ask the filler of the cache";
+                Err(Failure::new(forebay_front::FailureKind::Unsupported, Side::Client, text).into())
+            }
+        }
+    }
+
+    /// Adds the hits since the last call to the metrics.
+    pub(crate) fn count_hits(&mut self) {
+        if self.hits > 0 {
+            let hits = std::mem::take(&mut self.hits);
+            self.observe(Outcome::Hit, hits);
+        }
+    }
+
+    /// Adds reads that have been answered to the metrics.
+    pub(crate) fn observe(&self, outcome: Outcome, count: u64) {
+        let duration = forebay_net::clock::monotonic().saturating_duration_since(self.received);
+        self.metrics.observe_requests(outcome, duration, count);
+    }
+}
+
+/// Whether the client can take a body in chunks.
+pub(crate) fn takes_chunks(head: &Head<'_>) -> bool {
+    head.version == Version::Http11
+}

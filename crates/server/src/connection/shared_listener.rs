@@ -1,0 +1,56 @@
+//! Listeners that another protocol shares.
+
+use crate::connection::client_connection::Accepted;
+use forebay_front::{NewClient, SecondProtocol};
+use std::sync::Arc;
+use tokio::{sync::watch, time::timeout};
+
+/// The protocols of a listener; by default `root://` alone.
+#[derive(Clone, Default)]
+pub struct Shared {
+    /// The protocol that shares the listener.
+    pub with: Option<Arc<dyn SecondProtocol>>,
+    /// Whether the listener is not for `root://` at all.
+    pub is_without_root: bool,
+}
+
+/// First byte of the handshake of `root://`.
+const ROOT_FIRST_BYTE: u8 = 0;
+
+impl Shared {
+    /// Whether the first byte of a connection has to be looked at.
+    pub(crate) const fn is_shared(&self) -> bool {
+        self.with.is_some() || self.is_without_root
+    }
+}
+
+/// Serves the client if it speaks the second protocol. Returns it if it speaks `root://`.
+pub(crate) async fn serve_claimed(
+    accepted: Accepted,
+    shared: Shared,
+    mut stop: watch::Receiver<bool>,
+) -> Option<Accepted> {
+    let mut first = [0];
+    let time_max = accepted.state.options.login_time_max;
+    let peeked = tokio::select! {
+        peeked = timeout(time_max, accepted.stream.peek(&mut first)) => peeked,
+        // A client that has sent nothing has no request in progress.
+        _ = stop.wait_for(|&is_stopped| is_stopped) => return None,
+    };
+    let (peer, [first_byte]) = (accepted.peer, first);
+    if !matches!(peeked, Ok(Ok(1..))) {
+        tracing::debug!(%peer, "connection closed: the client has sent nothing");
+        return None;
+    }
+    if first_byte == ROOT_FIRST_BYTE && !shared.is_without_root {
+        return Some(accepted);
+    }
+    match shared.with.filter(|other| other.claims(first_byte)) {
+        Some(other) => {
+            let Accepted { stream, places, .. } = accepted;
+            other.serve(NewClient { stream, first_byte, peer, places }, stop).await;
+        }
+        None => tracing::info!(%peer, first_byte, "connection closed: the listener does not serve its protocol"),
+    }
+    None
+}
