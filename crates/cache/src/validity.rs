@@ -89,6 +89,15 @@ impl ValidityPolicy {
     /// How long unchecked copies are served by default.
     pub const STALE_MAX_DEFAULT: Duration = Duration::from_secs(3600);
 
+    /// The same policy with checks after `period`, if they come later otherwise. Copies that are never checked stay so.
+    #[must_use]
+    pub fn checked_within(self, period: Duration) -> Self {
+        match self.check {
+            ValidityCheck::Every(longer) if longer > period => Self { check: ValidityCheck::Every(period), ..self },
+            ValidityCheck::Every(_) | ValidityCheck::EachOpen | ValidityCheck::Never => self,
+        }
+    }
+
     /// The decision about a copy that was last found good at `last_check`, before a check or with the `outcome` of the
     /// one made now. Times are in seconds of the Unix epoch.
     ///
@@ -154,6 +163,20 @@ mod tests {
 
     fn policy(check: ValidityCheck, stale_max: Option<Duration>) -> ValidityPolicy {
         ValidityPolicy { check, stale_max, compares_checksum: false }
+    }
+
+    #[test]
+    fn checks_come_earlier_on_request_and_never_later() {
+        let policy = |check| ValidityPolicy { check, ..ValidityPolicy::default() };
+        let (short, long) = (Duration::from_secs(5), Duration::from_secs(60));
+        for (check, within) in [
+            (ValidityCheck::Every(long), ValidityCheck::Every(short)),
+            (ValidityCheck::Every(Duration::from_secs(1)), ValidityCheck::Every(Duration::from_secs(1))),
+            (ValidityCheck::EachOpen, ValidityCheck::EachOpen),
+            (ValidityCheck::Never, ValidityCheck::Never),
+        ] {
+            assert_eq!(policy(check).checked_within(short).check, within);
+        }
     }
 
     #[test]

@@ -44,7 +44,7 @@ impl Context {
         content: Content<'_>,
     ) -> Result<Result<(), ErrorAnswer>, Broken> {
         let before = self.output.mark();
-        self.write_head(head, &answer);
+        self.write_head(head, answer);
         match self.send_ranges(&content).await {
             Ok(outcome) => {
                 if content.is_chunked {

@@ -3,7 +3,7 @@
 use crate::{
     body::Content,
     error_answers::ErrorAnswer,
-    identity::Admitted,
+    identity::{Admitted, revalidates},
     open_files::{File, KEPT_TIME_MAX, Key},
     options::RANGES_LEN_MAX,
     request::{Broken, Context},
@@ -41,7 +41,12 @@ impl Context {
         head: &Head<'_>,
         target: &Target<'_>,
     ) -> Result<Result<(), ErrorAnswer>, Broken> {
-        let file = match self.files.find(head.target, head.field("authorization"), self.received) {
+        let kept = if revalidates(head) {
+            None
+        } else {
+            self.files.find(head.target, head.field("authorization"), self.received)
+        };
+        let file = match kept {
             Some(file) => file,
             None => match Box::pin(self.open(head, target)).await {
                 Ok(Some(file)) => file,
@@ -66,7 +71,7 @@ impl Context {
         }
         if stat.kind == FileKind::Directory {
             let answer = Answer::new(Status::OK, Framing::None).with("Content-Type", "text/html; charset=utf-8");
-            self.write_head(head, &answer);
+            self.write_head(head, answer);
             return Ok(());
         }
         let etag = etag_of(stat.size, stat.mtime);
@@ -75,6 +80,13 @@ impl Context {
         judge(head, facts)?;
         let mut answer = describe(Answer::new(Status::OK, Framing::Length(stat.size)), facts);
         answer.add("Content-Type", CONTENT_TYPE);
+        // Only a file that is here is opened for its age.
+        if stat.cached
+            && let Ok(Some(file)) = self.open(head, target).await
+            && let Some(age) = file.handle.age()
+        {
+            answer.add("Age", age);
+        }
         let wanted = wanted_digests(head);
         if !wanted.is_empty() {
             // The checksum of a small file reveals its contents.
@@ -87,7 +99,7 @@ impl Context {
                 }
             }
         }
-        self.write_head(head, &answer);
+        self.write_head(head, answer);
         Ok(())
     }
 
@@ -150,6 +162,11 @@ impl Context {
         let has_status = wants_status && has_token(head.values("te"), "trailers") && crate::request::takes_chunks(head);
         let framing = if has_status { Framing::Chunked { has_status } } else { Framing::Length(len) };
         let mut answer = describe(Answer::new(status, framing), facts);
+        answer
+            .add("Cache-Status", format_args!("\"{}\"; {}", self.state.options.host_name, cache_status(file, &ranges)));
+        if let Some(age) = file.handle.age() {
+            answer.add("Age", age);
+        }
         match ranges.first() {
             Some(_) if is_multipart => answer.add("Content-Type", PartHeads::content_type()),
             Some(range) if status == Status::PARTIAL => {
@@ -209,6 +226,16 @@ fn describe(answer: Answer, facts: Facts<'_>) -> Answer {
     let answer = answer.with("ETag", facts.etag).with("Last-Modified", http_date(facts.mtime));
     // Origins must not have scripts run in the name of this server.
     answer.with("Accept-Ranges", "bytes").with("X-Content-Type-Options", "nosniff")
+}
+
+/// The parameters of `Cache-Status`, for the bytes that are on disk when the answer begins.
+fn cache_status(file: &File, ranges: &[ByteRange]) -> &'static str {
+    let here = ranges.iter().filter(|range| file.handle.has(**range)).count();
+    match here {
+        here if here == ranges.len() => "hit",
+        0 => "fwd=uri-miss; stored",
+        _ => "fwd=partial; stored",
+    }
 }
 
 const fn is_of_directory(kind: FailureKind) -> bool {

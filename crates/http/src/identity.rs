@@ -86,6 +86,7 @@ impl Context {
         }
         let is_pelican_wish = head.field("x-pelican-nodownload").is_some_and(|value| value.trim() == "true");
         request.only_if_cached = is_pelican_wish || has_directive(head.values("cache-control"), "only-if-cached", None);
+        request.revalidates = revalidates(head);
         Ok(request)
     }
 
@@ -213,6 +214,12 @@ impl Context {
             }
         }
     }
+}
+
+/// Whether the client wants a copy compared with its origin.
+pub(crate) fn revalidates(head: &Head<'_>) -> bool {
+    let is_wish = |name, value| has_directive(head.values("cache-control"), name, value);
+    is_wish("no-cache", None) || is_wish("max-age", Some("0"))
 }
 
 /// The token of a request: of its header, or of the parameters `authz` or `access_token`.

@@ -16,6 +16,8 @@ pub struct Options {
     pub idle_time_max: Duration,
     /// Time limit for a client to take 256 KiB of the bytes that wait for it.
     pub write_stall_max: Duration,
+    /// Sites whose scripts may read answers in browsers, such as `https://a.example.org`, or `*` for all.
+    pub cors_origins: Vec<String>,
     /// Name of this server in `Cache-Status`.
     pub host_name: String,
 }
@@ -36,6 +38,7 @@ impl Default for Options {
             header_time_max: Duration::from_secs(10),
             idle_time_max: Duration::from_secs(60),
             write_stall_max: Duration::from_secs(60),
+            cors_origins: Vec::new(),
             host_name: "forebay".to_owned(),
         }
     }

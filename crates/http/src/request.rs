@@ -46,6 +46,17 @@ pub(crate) enum Broken {
 /// Methods that are allowed. Without blanks: XrdClHttp compares the text between commas.
 const ALLOW: &str = "GET,HEAD,OPTIONS,PROPFIND";
 
+/// Fields of requests that scripts of other sites may send.
+const SHARED_REQUEST_FIELDS: &str =
+    "Authorization,Range,If-Range,If-Match,If-None-Match,Want-Digest,Depth,Content-Type,X-Transfer-Status";
+
+/// Fields of answers that scripts of other sites may read.
+const SHARED_FIELDS: &str =
+    "Accept-Ranges,Age,Cache-Status,Content-Length,Content-Range,Digest,ETag,Last-Modified,Repr-Digest";
+
+/// How long a browser may keep the answer to a preflight request.
+const PREFLIGHT_AGE_S: u32 = 86_400;
+
 impl Context {
     pub(crate) fn new(state: Arc<State>, stream: Stream, peer: SocketAddr, handle_share: HandleShare) -> Self {
         let front = &state.front;
@@ -110,13 +121,18 @@ impl Context {
     /// Lists what the server can do. Needs no authorization: XrdClHttp asks once for each host, without a token.
     fn options(&mut self, head: &Head<'_>) {
         let answer = Answer::new(Status::OK, Framing::Length(0));
-        let answer =
-            answer.with("DAV", "1").with("Allow", ALLOW).with("MS-Author-Via", "DAV").with("Accept-Ranges", "bytes");
-        self.write_head(head, &answer);
+        let mut answer = answer.with("DAV", "1").with("Allow", ALLOW).with("MS-Author-Via", "DAV");
+        if head.field("access-control-request-method").is_some() {
+            answer.add("Access-Control-Allow-Methods", ALLOW);
+            answer.add("Access-Control-Allow-Headers", SHARED_REQUEST_FIELDS);
+            answer.add("Access-Control-Max-Age", PREFLIGHT_AGE_S);
+        }
+        self.write_head(head, answer);
     }
 
     /// Appends the head of an answer.
-    pub(crate) fn write_head(&mut self, head: &Head<'_>, answer: &Answer) {
+    pub(crate) fn write_head(&mut self, head: &Head<'_>, mut answer: Answer) {
+        self.share(head, &mut answer);
         let now = forebay_net::clock::now_unix();
         if self.date.0 != now {
             self.date = (now, http_date(now));
@@ -128,10 +144,29 @@ impl Context {
         answer.write(head.version, is_kept_alive, &self.date.1, self.output.buffer());
     }
 
+    /// Lets scripts of other sites read the answer, if the configuration lists their site.
+    fn share(&self, head: &Head<'_>, answer: &mut Answer) {
+        let listed = &self.state.options.cors_origins;
+        let Some(origin) = head.field("origin") else { return };
+        if listed.is_empty() {
+            return;
+        }
+        if listed.iter().any(|site| site == "*") {
+            answer.add("Access-Control-Allow-Origin", "*");
+        } else {
+            answer.add("Vary", "Origin");
+            if !listed.iter().any(|site| site.eq_ignore_ascii_case(origin)) {
+                return;
+            }
+            answer.add("Access-Control-Allow-Origin", origin);
+        }
+        answer.add("Access-Control-Expose-Headers", SHARED_FIELDS);
+    }
+
     /// Appends an answer in text, which is short.
     pub(crate) fn write_text(&mut self, head: &Head<'_>, mut answer: Answer, content_type: &str, text: &str) {
         answer.framing = Framing::Length(text.len() as u64);
-        self.write_head(head, &answer.with("Content-Type", content_type).with("X-Content-Type-Options", "nosniff"));
+        self.write_head(head, answer.with("Content-Type", content_type).with("X-Content-Type-Options", "nosniff"));
         if head.method != Method::Head {
             self.output.append(text.as_bytes());
         }
@@ -149,7 +184,7 @@ impl Context {
             answer.add(name, value);
         }
         if status == Status::NOT_MODIFIED {
-            return self.write_head(head, &answer);
+            return self.write_head(head, answer);
         }
         // A client that waits for an interim answer may send its body or not: where its next request begins is not known.
         self.is_ending |= head.expectation != Expectation::None;

@@ -3,7 +3,7 @@
 use super::declare::{Value, section};
 use crate::{
     config::Config,
-    value::{List, Time},
+    value::{DnsName, List, Time},
 };
 use std::net::SocketAddr;
 
@@ -20,5 +20,7 @@ section! {
         header_time_max: Time => http.options.header_time_max = Value::default(r#""10s""#),
         /// Close connections without a request after this time.
         idle_time_max: Time => http.options.idle_time_max = Value::default(r#""60s""#),
+        /// Sites whose scripts may read files in browsers (CORS), each as `https://HOST` or `https://HOST:PORT`; `*` for all sites.
+        cors_origins: List<DnsName> => http.options.cors_origins = Value::default("[]").sample(r#"["https://root.cern"]"#),
     }
 }

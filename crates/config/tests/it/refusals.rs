@@ -37,6 +37,7 @@ idle_time_max = \"1h\"
 shared = false
 listen = [\"127.0.0.1:0\"]
 header_time_max = \"3s\"
+cors_origins = [\"https://root.cern\"]
 idle_time_max = \"4s\"
 [memory]
 budget = \"256MiB\"
@@ -56,6 +57,7 @@ format = \"json\"
     assert_eq!((config.http.is_shared, config.http.listen.len()), (false, 1));
     assert_eq!(config.http.options.header_time_max, Duration::from_secs(3));
     assert_eq!(config.http.options.idle_time_max, Duration::from_secs(4));
+    assert_eq!(config.http.options.cors_origins, ["https://root.cern"]);
     assert_eq!(config.engine.budget_bytes, 256 << 20);
     assert_eq!(config.engine.file_size_max, 100 << 30);
     assert_eq!(config.origin.options.stall_timeout, Duration::from_millis(250));

@@ -52,6 +52,9 @@ pub(crate) struct Inner {
     tasks: Mutex<Vec<JoinHandle<()>>>,
 }
 
+/// How often clients may have a copy compared with its origin.
+const REVALIDATION_PERIOD: Duration = Duration::from_secs(5);
+
 const MEASURING: &str = "measuring the space of";
 
 /// How long a shutdown waits for fills that are under way: most of what they fetch would be fetched again.
@@ -220,7 +223,13 @@ impl Engine {
 
     /// Where a name leads, in whose name it is asked.
     pub(crate) fn target(&self, request: &OpenRequest, delegation: &Delegation) -> Result<Target, Error> {
-        self.routes().resolve(request, delegation)
+        let mut target = self.routes().resolve(request, delegation)?;
+        if request.revalidates
+            && let Target::Origin(target) = &mut target
+        {
+            target.validity = target.validity.checked_within(REVALIDATION_PERIOD);
+        }
+        Ok(target)
     }
 
     fn routes(&self) -> Arc<Routes> {

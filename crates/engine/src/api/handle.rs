@@ -56,6 +56,18 @@ impl Handle {
         Some(file)
     }
 
+    /// Whether all bytes of `range` are on disk. Accounts nothing.
+    pub fn has(&self, range: ByteRange) -> bool {
+        self.cached().is_none_or(|file| range.is_empty() || file.hit(range).is_some())
+    }
+
+    /// Seconds since the copy was last found to be its origin's; `None` if the cache does not hold all of it.
+    pub fn age(&self) -> Option<u64> {
+        let file = self.cached()?;
+        let age = forebay_net::clock::now_unix().saturating_sub(file.last_check.lock().unix);
+        file.is_complete().then(|| u64::try_from(age).unwrap_or(0))
+    }
+
     /// Whether reads of a file that [`Self::hit`] returned can be limited to the page cache.
     pub fn nowait_reads(&self) -> NowaitReads {
         self.cached().map_or_else(NowaitReads::default, |file| file.nowait_reads())

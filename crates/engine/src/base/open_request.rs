@@ -16,6 +16,8 @@ pub struct OpenRequest {
     pub origin_parameters: String,
     /// Whether the file is wanted only if it is in the cache.
     pub only_if_cached: bool,
+    /// Whether a cached copy is to be compared with its origin now, unless it was a moment ago.
+    pub revalidates: bool,
     /// Whether the name can be that of a directory only: it was written with a slash at its end.
     pub is_of_directory: bool,
     pub tried: Tried,
@@ -44,6 +46,7 @@ impl OpenRequest {
             parameters: String::new(),
             origin_parameters: String::new(),
             only_if_cached: false,
+            revalidates: false,
             is_of_directory: false,
             tried: Tried::default(),
             token: None,
