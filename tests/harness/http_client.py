@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import ssl
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -24,8 +25,10 @@ class Reply:
 class Connection:
     """A connection to a server, over which requests go one after the other or all at once."""
 
-    def __init__(self, server: Forebay) -> None:
+    def __init__(self, server: Forebay, tls: ssl.SSLContext | None = None) -> None:
         self.socket = socket.create_connection((server.host, server.port), SECONDS)
+        if tls is not None:
+            self.socket = tls.wrap_socket(self.socket, server_hostname="127.0.0.1")
         self.received = self.socket.makefile("rb")
 
     def __enter__(self) -> Connection:
@@ -83,9 +86,17 @@ class Connection:
         return fields
 
 
-def ask(server: Forebay, method: str, target: str, fields: Mapping[str, str] | None = None, body: bytes = b"") -> Reply:
+def ask(
+    server: Forebay,
+    method: str,
+    target: str,
+    fields: Mapping[str, str] | None = None,
+    body: bytes = b"",
+    *,
+    tls: ssl.SSLContext | None = None,
+) -> Reply:
     """A request over a connection of its own."""
-    with Connection(server) as connection:
+    with Connection(server, tls) as connection:
         return connection.ask(method, target, fields, body)
 
 

@@ -126,7 +126,7 @@ impl Node {
         let direct = DirectAccess { probe: Arc::clone(&probe), directories, ..config.server.front.direct.clone() };
         let shared = forebay_front::Options { direct, ..config.server.front.clone() };
         let front = Arc::new(Front::new(backend.clone(), Arc::clone(&gate), shared, readiness.clone()));
-        let mut fronts = fronts::serve(settings, front, tls, listeners, &stop);
+        let mut fronts = fronts::serve(settings, front, tls, listeners, &stop)?;
         fronts.spawn(probe_file::look(config, probe, wait_for(stop.subscribe())));
         gate::keep_current(&gate, &credentials, &mut fronts, stop.subscribe());
         certificates::watch(config, backend.metrics());

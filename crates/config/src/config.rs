@@ -1,6 +1,6 @@
 //! The typed configuration, which the rest of the program uses.
 
-use crate::base::{Role, RunAs};
+use crate::base::{ClientCertificates, Role, RunAs};
 use forebay_cache::{AllowList, ValidityPolicy};
 use forebay_engine::{DecisionOptions, Service, Writes};
 use forebay_net::{Credential, ServerTlsFiles, TrustAnchors};
@@ -65,6 +65,7 @@ pub struct HttpConfig {
     pub is_shared: bool,
     /// Addresses for HTTP only.
     pub listen: Vec<SocketAddr>,
+    pub client_certificates: ClientCertificates,
     pub options: forebay_http::Options,
 }
 

@@ -18,7 +18,7 @@ mod settings;
 mod syntax;
 mod value;
 
-pub use base::{ConfigError, OriginUrl, Problem, Role, RunAs, parse_origin_url};
+pub use base::{ClientCertificates, ConfigError, OriginUrl, Problem, Role, RunAs, parse_origin_url};
 pub use config::{
     AdminConfig, ClientsTls, Config, DiskConfig, ExportConfig, ExportFiles, HttpConfig, IndexConfig, LogConfig,
     OriginConfig, ServerConfig, TlsConfig,

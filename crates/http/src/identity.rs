@@ -110,6 +110,13 @@ impl Context {
         self.state.front.gate.permits_token_logins(&self.facts())
     }
 
+    /// Whether the client has shown a certificate of a trusted authority.
+    pub(crate) fn is_certified(&self) -> bool {
+        self.stream
+            .tls()
+            .is_some_and(|facts| matches!(facts.peer, PeerCertificate::Verified(_) | PeerCertificate::Resumed(_)))
+    }
+
     pub(crate) fn is_tls(&self) -> bool {
         self.stream.plain().is_none()
     }

@@ -10,6 +10,8 @@ pub struct Options {
     pub tls: Option<Tls>,
     /// Whether requests over connections without encryption are refused.
     pub requires_tls: bool,
+    /// Whether requests without a verified certificate of the client are refused.
+    pub requires_certificate: bool,
     /// Time within which the head of a request must be complete, from its first byte on.
     pub header_time_max: Duration,
     /// Time after which a connection without a request is closed.
@@ -35,6 +37,7 @@ impl Default for Options {
         Self {
             tls: None,
             requires_tls: false,
+            requires_certificate: false,
             header_time_max: Duration::from_secs(10),
             idle_time_max: Duration::from_secs(60),
             write_stall_max: Duration::from_secs(60),

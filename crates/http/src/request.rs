@@ -92,6 +92,9 @@ impl Context {
         if self.state.options.requires_tls && !self.is_tls() {
             return Ok(Err(ErrorAnswer::of_client(Status::FORBIDDEN, "this server asks for TLS: use https://")));
         }
+        if self.state.options.requires_certificate && !self.is_certified() {
+            return Ok(Err(Failure::not_authorized("this server asks for a certificate over TLS".to_owned()).into()));
+        }
         if head.expectation == Expectation::Unknown {
             return Ok(Err(ErrorAnswer::of_client(Status::EXPECTATION_FAILED, "the expectation cannot be met")));
         }

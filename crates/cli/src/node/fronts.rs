@@ -1,7 +1,7 @@
 //! The fronts, on their listeners.
 
 use super::gate;
-use forebay_config::{Config, Settings};
+use forebay_config::{ClientCertificates, Config, Settings};
 use forebay_front::{Front, SecondProtocol};
 use forebay_http::HttpFront;
 use forebay_net::Listener;
@@ -23,10 +23,9 @@ pub(super) fn serve(
     tls: Option<Tls>,
     listeners: Listeners,
     stop: &watch::Sender<bool>,
-) -> JoinSet<()> {
+) -> anyhow::Result<JoinSet<()>> {
     let config = &settings.config;
-    let http: Arc<dyn SecondProtocol> =
-        Arc::new(HttpFront::new(Arc::clone(&front), http_options(settings, tls.as_ref())));
+    let http: Arc<dyn SecondProtocol> = Arc::new(HttpFront::new(Arc::clone(&front), http_options(settings)?));
     let server = Server::new(front, forebay_server::Options { tls, ..config.server.options.clone() });
     let beside = config.http.is_shared.then(|| Arc::clone(&http));
     let of_root = listeners
@@ -42,16 +41,14 @@ pub(super) fn serve(
         let (server, stopped) = (server.clone(), super::wait_for(stop.subscribe()));
         fronts.spawn(async move { server.serve_shared(listener, shared, stopped).await });
     }
-    fronts
+    Ok(fronts)
 }
 
-fn http_options(settings: &Settings, tls: Option<&Tls>) -> forebay_http::Options {
+fn http_options(settings: &Settings) -> anyhow::Result<forebay_http::Options> {
     let Config { http, server, tls: files, .. } = &settings.config;
-    forebay_http::Options {
-        tls: tls.map(|Tls { acceptor, handshake_time_max, .. }| forebay_http::Tls {
-            acceptor: acceptor.clone(),
-            handshake_time_max: *handshake_time_max,
-        }),
+    Ok(forebay_http::Options {
+        tls: gate::https(settings)?,
+        requires_certificate: http.client_certificates == ClientCertificates::Require,
         // A client that must encrypt with one protocol must do so with the other.
         requires_tls: files
             .clients
@@ -60,5 +57,5 @@ fn http_options(settings: &Settings, tls: Option<&Tls>) -> forebay_http::Options
         write_stall_max: server.options.write_stall_max,
         host_name: gate::host_name(settings),
         ..http.options.clone()
-    }
+    })
 }

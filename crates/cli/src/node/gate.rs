@@ -1,7 +1,7 @@
 //! Authentication, authorization and TLS from the configuration.
 
 use forebay_auth::UnixTime;
-use forebay_config::{ConfigError, Problem, Settings};
+use forebay_config::{ClientCertificates, ConfigError, Problem, Settings};
 use forebay_net::{ClientTlsFiles, TlsAcceptor, TlsConnector};
 use forebay_server::Tls;
 use forebay_trust::{Gate, GateFiles, OriginCredentials};
@@ -60,6 +60,17 @@ pub(super) fn tls_towards_clients(settings: &Settings) -> anyhow::Result<Option<
         tracing::info!(ca_dir = %settings.config.tls.trust.ca_dir.display(), "client certificates are not requested");
     }
     Ok(Some(Tls { acceptor, policy: clients.policy, handshake_time_max: clients.handshake_time_max }))
+}
+
+/// TLS for clients of HTTP, if configured.
+pub(super) fn https(settings: &Settings) -> anyhow::Result<Option<forebay_http::Tls>> {
+    let Some(clients) = &settings.config.tls.clients else { return Ok(None) };
+    let mut files = clients.files.clone();
+    if settings.config.http.client_certificates == ClientCertificates::Off {
+        files.trust = None;
+    }
+    let acceptor = TlsAcceptor::new(files).map_err(|error| settings.error_at("tls.certificate", error))?;
+    Ok(Some(forebay_http::Tls { acceptor, handshake_time_max: clients.handshake_time_max }))
 }
 
 /// TLS to origins; `None` if it is not configured and the usual CA directory of the grid is missing.

@@ -24,3 +24,15 @@ named_enum! {
         Manager = "manager",
     }
 }
+
+named_enum! {
+    /// Whether clients of HTTPS show certificates.
+    #[derive(Default)]
+    pub enum ClientCertificates {
+        Off = "off",
+        /// Clients without one are accepted.
+        #[default]
+        Ask = "ask",
+        Require = "require",
+    }
+}

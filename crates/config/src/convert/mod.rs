@@ -9,7 +9,7 @@ mod storage;
 mod unknown;
 
 use crate::{
-    base::ConfigError,
+    base::{ClientCertificates, ConfigError},
     config::Config,
     file::{Raw, RawTrace, Source},
 };
@@ -36,6 +36,7 @@ pub(crate) fn convert(raw: &Raw, source: &Source) -> Result<Config, ConfigError>
         clients.files.resumes = !config.security.methods.contains(&SecurityProtocol::Tls);
     }
     check_admin(raw, &mut checker);
+    check_http(raw, &config, &mut checker);
     fit_memory(raw, &mut config, &mut checker);
     config.disks = storage::read_disks(raw, &mut checker);
     storage::read_purge(raw, &mut config.engine.purge.rules, &mut checker);
@@ -83,6 +84,14 @@ fn check_admin(raw: &Raw, checker: &mut Checker<'_>) {
             admin.socket_group.span(),
             "a group without a socket: write admin.socket too",
         );
+    }
+}
+
+fn check_http(raw: &Raw, config: &Config, checker: &mut Checker<'_>) {
+    let has_trust = config.tls.clients.as_ref().is_some_and(|clients| clients.files.trust.is_some());
+    if config.http.client_certificates == ClientCertificates::Require && !has_trust {
+        let text = "no certificate of a client can be verified: write tls.certificate and tls.ca_dir, and not tls.client_certificates = false";
+        checker.refuse("http.client_certificates", raw.http.client_certificates.span(), text);
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::declare::{Value, section};
 use crate::{
+    base::ClientCertificates,
     config::Config,
     value::{DnsName, List, Time},
 };
@@ -16,6 +17,9 @@ section! {
         shared: bool => http.is_shared = Value::default("true"),
         /// Further addresses, for HTTP and HTTPS only, each `ADDRESS:PORT`.
         listen: List<SocketAddr> => http.listen = Value::default("[]").sample(r#"["0.0.0.0:8443"]"#),
+        /// Certificates of clients over HTTPS: `off` does not request them, which spares users of browsers a dialog; `ask` requests them
+        /// and accepts clients without one; `require` refuses requests without a certificate of a trusted authority.
+        client_certificates: ClientCertificates => http.client_certificates = Value::default(r#""ask""#),
         /// Timeout for the header of a request, from its first byte on: the connection is closed.
         header_time_max: Time => http.options.header_time_max = Value::default(r#""10s""#),
         /// Close connections without a request after this time.

@@ -1,7 +1,7 @@
 //! Values that are one of a few words.
 
 use super::field::Parse;
-use crate::base::Role;
+use crate::base::{ClientCertificates, Role};
 use forebay_auth::{Method, Right, ScopeUse, SecurityProtocol, SigningLevel, TokenProfile, x509::Use};
 use forebay_cache::{Action, Policy};
 use forebay_engine::{CheckPolicy, Miss, Writes};
@@ -85,6 +85,7 @@ macro_rules! named {
 
 named! {
     Role: Self::ALL;
+    ClientCertificates: Self::ALL;
     TlsPolicy: Self::ALL.into_iter().filter(|&policy| policy != Self::None);
     CrlPolicy: Self::ALL;
     SecurityProtocol: Self::ALL;

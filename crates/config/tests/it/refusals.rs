@@ -86,6 +86,8 @@ fn each_mistake_is_refused_with_its_place() {
         ("[server]\nlogin_time_max = \"0s\"", "11:18", "such as \"30s\""),
         ("[server]\nsite_name = \"a b\"", "11:13", "without blanks"),
         ("[http]\nlisten = [\"8443\"]", "11:11", "ADDRESS:PORT"),
+        ("[http]\nclient_certificates = \"require\"", "11:23", "no certificate of a client can be verified"),
+        ("[http]\nclient_certificates = \"maybe\"", "11:23", "\"off\", \"ask\" or \"require\""),
         ("[http]\nheader_time_max = \"0s\"", "11:19", "such as \"30s\""),
         ("[http]\nidle_time_max = 60", "11:17", "is not a text"),
         ("[admin]\nlisten = \"9090\"", "11:10", "ADDRESS:PORT"),
