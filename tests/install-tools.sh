@@ -41,6 +41,15 @@ missing() {
     done
     command -v chromium >/dev/null || echo chromium
     command -v promtool >/dev/null || echo prometheus
+    command -v curl >/dev/null || echo curl
+    command -v davix-get >/dev/null || echo davix
+    command -v rclone >/dev/null || echo rclone
+    command -v cadaver >/dev/null || echo cadaver
+    command -v gfal-copy >/dev/null || echo gfal2-util-scripts
+    /usr/bin/python3 -c 'import gfal2' 2>/dev/null || echo python3-gfal2
+    for library in http file; do
+        compgen -G "/usr/lib*/*/gfal2-plugins/libgfal_plugin_$library.so" >/dev/null || echo "gfal2-plugin-$library"
+    done
     command -v voms-proxy-fake >/dev/null || echo voms-clients
     for program in unshare nsenter; do
         command -v "$program" >/dev/null || echo util-linux

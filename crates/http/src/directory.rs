@@ -84,10 +84,7 @@ impl Context {
     ) -> Result<Result<(), ErrorAnswer>, Broken> {
         let is_json = has_token(head.values("accept"), "application/json");
         if !is_json && !target.path.ends_with('/') {
-            // Links in the page are relative to the directory.
-            let location = format!("{}/", encode_path(&target.path));
-            let answer = Answer::new(Status::MOVED, Framing::None).with("Location", location);
-            self.write_text(head, answer, "text/plain; charset=utf-8", "this is a directory\n");
+            self.add_slash(head, target);
             return Ok(Ok(()));
         }
         let engine = match self.engine() {
@@ -112,6 +109,14 @@ impl Context {
             self.write_text(head, answer, "text/html; charset=utf-8", &html_listing(&target.path, listed));
         }
         Ok(Ok(()))
+    }
+
+    /// Redirects the client to the path with a slash at its end: links in the page are relative to the directory. The query is left out,
+    /// because it may hold a token.
+    pub(crate) fn add_slash(&mut self, head: &Head<'_>, target: &Target<'_>) {
+        let location = format!("{}/", encode_path(&target.path));
+        let answer = Answer::new(Status::MOVED, Framing::None).with("Location", location);
+        self.write_text(head, answer, "text/plain; charset=utf-8", "this is a directory\n");
     }
 
     /// The entries of a directory that the client may see.

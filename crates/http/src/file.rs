@@ -70,6 +70,11 @@ impl Context {
             return Err(not_cached());
         }
         if stat.kind == FileKind::Directory {
+            // rclone takes a path for a file unless it is redirected to one with a slash.
+            if !request.is_of_directory {
+                self.add_slash(head, target);
+                return Ok(());
+            }
             let answer = Answer::new(Status::OK, Framing::None).with("Content-Type", "text/html; charset=utf-8");
             self.write_head(head, answer);
             return Ok(());
