@@ -3,7 +3,7 @@
 use crate::{
     error_answers::ErrorAnswer,
     options::{PART_LEN, SENDFILE_LEN_MIN, SENDFILE_PART_LEN_MIN},
-    request::{Broken, Context},
+    request::{Broken, Context, unless_left},
 };
 use forebay_engine::Handle;
 use forebay_front::{Failure, ReadKind, ReadStream, report_read};
@@ -146,7 +146,8 @@ impl Context {
         let memory = self.memory.answer();
         let mut rest_len = len;
         while rest_len > 0 {
-            let batch = stream.next_batch(&memory, rest_len.min(BATCH_LEN)).await;
+            let next = stream.next_batch(&memory, rest_len.min(BATCH_LEN));
+            let batch = unless_left(&self.stream, next).await?;
             rest_len = rest_len.saturating_sub(batch.len);
             if batch.len > 0 {
                 self.begin_chunk(content, batch.len);

@@ -50,7 +50,9 @@ pub(crate) async fn serve(state: Arc<State>, client: NewClient, stop: watch::Rec
     };
     match connection.run().await {
         // These are ordinary ends. Others are of interest to the administrator.
-        end @ (End::Client | End::Server | End::Idle) => tracing::debug!(%peer, %end, "connection closed"),
+        end @ (End::Client | End::Server | End::Idle | End::Broken(Broken::Left)) => {
+            tracing::debug!(%peer, %end, "connection closed")
+        }
         end => tracing::info!(%peer, %end, side = %end.side(), "connection closed"),
     }
 }
@@ -112,6 +114,7 @@ impl End {
         match self {
             Self::Client | Self::Idle | Self::Slow | Self::Refused(_) | Self::Input(_) => Side::Client,
             Self::Broken(Broken::Output(error)) => error.side(),
+            Self::Broken(Broken::Left) => Side::Client,
             Self::Broken(Broken::Content(_)) => Side::Origin,
             Self::Server => Side::Internal,
         }

@@ -121,3 +121,31 @@ const fn status_of_refusal(kind: RefusalKind) -> Status {
         | RefusalKind::Other => Status::BAD_GATEWAY,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn failures_keep_their_side_and_say_what_helps() {
+        let answer = |kind| ErrorAnswer::from(Failure::new(kind, Side::Origin, "text"));
+        let overloaded = answer(FailureKind::Overloaded);
+        assert_eq!((overloaded.status, overloaded.side), (Status::UNAVAILABLE, Side::Origin));
+        assert_eq!(overloaded.fields, [("Retry-After", RETRY_AFTER_S.to_owned())]);
+        assert!(answer(FailureKind::TokenRefused).challenge.is_some());
+        for (kind, status) in [
+            (FailureKind::NotFound, 404),
+            (FailureKind::NotAuthorized, 403),
+            (FailureKind::OriginTimedOut, 504),
+            (FailureKind::NotCached, 504),
+            (FailureKind::NoServer, 502),
+            (FailureKind::NameTooLong, 414),
+            (FailureKind::OriginRefused(RefusalKind::NotFound), 404),
+            (FailureKind::OriginRefused(RefusalKind::Denied), 403),
+            (FailureKind::OriginRefused(RefusalKind::Busy), 503),
+        ] {
+            let answer = answer(kind);
+            assert_eq!((answer.status.0, answer.challenge), (status, None), "{kind:?}");
+        }
+    }
+}

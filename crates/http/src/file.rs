@@ -6,7 +6,7 @@ use crate::{
     identity::{Admitted, revalidates},
     open_files::{File, KEPT_TIME_MAX, Key},
     options::RANGES_LEN_MAX,
-    request::{Broken, Context},
+    request::{Broken, Context, unless_left},
 };
 use forebay_auth::{Right, UnixTime};
 use forebay_engine::{Opening, Redirects};
@@ -122,7 +122,12 @@ impl Context {
             self.state.front.report_refusal(&caller.client, &request.lfn, &failure);
             return Err(failure.into());
         };
-        let handle = match self.state.front.open(&request, &caller, Redirects::Never).await {
+        let opening = self.state.front.open(&request, &caller, Redirects::Never);
+        let Ok(opened) = unless_left(&self.stream, opening).await else {
+            self.is_ending = true;
+            return Err(ErrorAnswer::of_client(Status::TIMEOUT, "the client has left"));
+        };
+        let handle = match opened {
             Ok(Opening::File(handle)) => handle,
             Ok(Opening::Redirect(_) | Opening::Direct(_)) => {
                 return Err(Failure::internal("a redirect that no client of HTTP can follow").into());

@@ -262,3 +262,47 @@ fn program_of(head: &Head<'_>) -> String {
 fn printable(name: &str) -> String {
     name.chars().map(|c| if c.is_control() { '?' } else { c }).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use forebay_http_proto::{Next, Session};
+
+    /// The token of a request, or the status of its refusal.
+    fn token(target: &str, authorization: &str) -> Result<Option<String>, u16> {
+        let request = format!("GET {target} HTTP/1.1\r\nHost: a\r\n{authorization}\r\n");
+        let Ok(Next::Request { head, .. }) = Session::default().handle_input(request.as_bytes()) else {
+            panic!("{request}");
+        };
+        let target = Target::parse(head.target).unwrap();
+        let token = token_of(&head, &target).map_err(|error| error.status.0)?;
+        Ok(token.map(|token| token.expose().to_owned()))
+    }
+
+    #[test]
+    fn tokens_come_from_the_header_or_the_query_and_must_agree() {
+        let is = |text: &str| Ok(Some(text.to_owned()));
+        for (target, authorization, expected) in [
+            ("/f", "", Ok(None)),
+            ("/f", "Authorization: Bearer a.b\r\n", is("a.b")),
+            ("/f", "Authorization: bearer  a.b \r\n", is("a.b")),
+            // Names and passwords are of no use here.
+            ("/f", "Authorization: Basic YTpi\r\n", Ok(None)),
+            ("/f", "Authorization: Bearerx a\r\n", Ok(None)),
+            ("/f?authz=a.b", "", is("a.b")),
+            ("/f?authz=Bearer%20a.b&access_token=c", "", is("a.b")),
+            ("/f?access_token=c", "", is("c")),
+            ("/f?authz=a.b", "Authorization: Bearer a.b\r\n", is("a.b")),
+            ("/f?authz=a.b", "Authorization: Bearer a.c\r\n", Err(400)),
+            ("/f?authz=a%20b", "", Err(401)),
+            ("/f?authz=", "", Err(401)),
+        ] {
+            assert_eq!(token(target, authorization), expected, "{target} {authorization}");
+        }
+    }
+
+    #[test]
+    fn names_that_clients_choose_cannot_forge_a_line_of_a_log() {
+        assert_eq!(printable("a\nb\x1b[m"), "a?b?[m");
+    }
+}

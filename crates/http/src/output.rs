@@ -215,3 +215,70 @@ async fn within(limit: Duration, send: impl Future<Output = Result<(), SendError
         Err(_) => Err(OutputError::Stalled { after: limit }),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::{io::Write, sync::Arc};
+    use tokio::{
+        io::AsyncReadExt,
+        net::{TcpListener, TcpStream},
+    };
+
+    const STALL_MAX: Duration = Duration::from_secs(60);
+
+    async fn pair() -> (TcpStream, Stream) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        (client, listener.accept().await.unwrap().0.into())
+    }
+
+    #[tokio::test]
+    async fn bytes_of_memory_and_files_are_sent_in_order() {
+        let (mut client, served) = pair().await;
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(&[b'f'; 40_000]).unwrap();
+        let mut output = Output::new(STALL_MAX, MemoryPool::new(64 << 20));
+        let sender = tokio::spawn(async move {
+            output.append(b"head");
+            let segments = vec![
+                Segment::Memory(Bytes::from_static(b"small")),
+                Segment::File { file: Arc::new(file), range: ByteRange::at(10, 30_000) },
+                Segment::Memory(Bytes::from(vec![b'm'; 600_000])),
+                Segment::Memory(Bytes::from_static(b"end")),
+            ];
+            output.send_segments(&served, segments).await.unwrap();
+            output.flush(&served).await.unwrap();
+        });
+        let mut received = Vec::new();
+        client.read_to_end(&mut received).await.unwrap();
+        sender.await.unwrap();
+        let parts = [b"headsmall".to_vec(), vec![b'f'; 30_000], vec![b'm'; 600_000], b"end".to_vec()];
+        assert!(received == parts.concat());
+    }
+
+    #[tokio::test]
+    async fn bytes_can_be_taken_back_until_they_are_sent() {
+        let (_client, served) = pair().await;
+        let mut output = Output::new(STALL_MAX, MemoryPool::new(64 << 20));
+        output.append(b"keep");
+        let mark = output.mark();
+        output.append(b"drop");
+        assert!(output.take_back(mark));
+        assert_eq!(output.buffer(), b"keep");
+        output.flush(&served).await.unwrap();
+        assert!(!output.take_back(mark), "a part was sent");
+        output.release();
+        assert_eq!(output.buffer().capacity(), 0, "an idle connection holds no buffer");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_client_that_takes_nothing_is_given_up() {
+        let (_client, served) = pair().await;
+        let mut output = Output::new(STALL_MAX, MemoryPool::new(64 << 20));
+        let long = Segment::Memory(Bytes::from(vec![0; 64 << 20]));
+        let error = output.send_segments(&served, vec![long]).await.unwrap_err();
+        assert!(matches!(error, OutputError::Stalled { after: STALL_MAX }), "{error}");
+        assert_eq!(error.side(), Side::Client);
+    }
+}

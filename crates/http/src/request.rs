@@ -38,6 +38,8 @@ pub(crate) struct Context {
 pub(crate) enum Broken {
     #[error(transparent)]
     Output(#[from] OutputError),
+    #[error("the client has left before its answer")]
+    Left,
     /// The bytes of the file ended; the client has the length, and notices.
     #[error("an answer was cut short: {0}")]
     Content(String),
@@ -229,6 +231,25 @@ impl Context {
     pub(crate) fn observe(&self, outcome: Outcome, count: u64) {
         let duration = forebay_net::clock::monotonic().saturating_duration_since(self.received);
         self.metrics.observe_requests(outcome, duration, count);
+    }
+}
+
+/// The result of `work`, unless the client leaves before: a client that gives up on a slow origin and asks again must not hold
+/// another place. Clients of TLS are noticed when they are sent bytes.
+pub(crate) async fn unless_left<T>(stream: &Stream, work: impl Future<Output = T>) -> Result<T, Broken> {
+    let left = async {
+        let Some(socket) = stream.plain() else { return std::future::pending().await };
+        match socket.peek(&mut [0]).await {
+            Ok(0) | Err(_) => {}
+            // The next request of the client waits for this answer.
+            Ok(_) => std::future::pending().await,
+        }
+    };
+    tokio::select! {
+        // Mostly the work needs no wait, and the socket is not looked at.
+        biased;
+        done = work => Ok(done),
+        () = left => Err(Broken::Left),
     }
 }
 
