@@ -49,9 +49,10 @@ def test_protocol_may_be_asked_again_after_login_and_may_carry_a_payload(client:
     assert len(client.answer(b"zz").ok()) >= 8
 
 
-def test_bytes_that_are_not_xrootd_close_the_connection(server: Forebay) -> None:
+@pytest.mark.parametrize("sent", [b"\x01" * 20, b"\x16\x03\x01\x00\x10", b"\0" * 19 + b"\1"])
+def test_bytes_of_no_protocol_close_the_connection(server: Forebay, sent: bytes) -> None:
     with server.client(login=False) as client:
-        client.send_bytes(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n")
+        client.send_bytes(sent)
         assert client.is_closed_by_peer()
 
 
