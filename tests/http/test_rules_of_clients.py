@@ -336,3 +336,22 @@ def test_ambiguous_requests_end_the_connection(exported: Forebay, request_line: 
     assert answer.startswith(b"HTTP/1.1 400 ")
     assert answer.count(b"HTTP/1.1 ") == 1
     assert b"Connection: close\r\n" in answer
+
+
+def test_long_listings_are_sent_as_they_are_made(ground: Ground) -> None:
+    directory = ground.directory("many")
+    names = {f"{index:04}-{'x' * 40}" for index in range(2000)}
+    for name in names:
+        (directory / name).touch()
+    with forebay.export(ground, directory) as server:
+        listed = ask(server, "PROPFIND", "/", {"Depth": "1"})
+        assert listed.fields["transfer-encoding"] == "chunked"
+        hrefs = {element.text for element in ElementTree.fromstring(listed.body).iter(f"{DAV}href")}
+        assert hrefs == {"/", *(f"/{name}" for name in names)}
+        lines = ask(server, "GET", "/", {"Accept": "application/json"}).body.splitlines()
+        assert len(lines) == len(names)
+        # A client of HTTP/1.0 gets all until the connection ends.
+        with Connection(server) as old:
+            old.socket.sendall(b"GET / HTTP/1.0\r\n\r\n")
+            answer = old.received.read()
+        assert (answer.count(b"<a href="), b"chunked" in answer) == (len(names), False)

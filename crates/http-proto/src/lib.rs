@@ -1,7 +1,7 @@
 //! HTTP/1.1 for servers of files, without I/O: requests, ranges, conditions, digests, and the text of answers.
 //!
 //! [`Session`] turns the bytes of a client into [`Head`]s. [`ranges_of`], [`Conditions`] and [`wanted_digests`] read their fields.
-//! [`Answer`] writes heads of answers; [`PartHeads`], [`multistatus`] and [`listing`] write bodies.
+//! [`Answer`] writes heads of answers; [`PartHeads`], [`append_response`] and [`append_html`] write bodies.
 
 mod body;
 mod conditions;
@@ -23,7 +23,7 @@ pub use conditions::{Conditions, Verdict};
 pub use dates::{http_date, iso_date, unix_time};
 pub use digests::{DigestForm, WantedDigest, digest_field, wanted_digests};
 pub use head::{Expectation, FIELDS_MAX, HEAD_LEN_MAX, Head, Method, TARGET_LEN_MAX, Version};
-pub use listing::{Entry, html_listing, json_listing};
+pub use listing::{Entry, HTML_CLOSING, append_html, append_json, html_opening};
 pub use multipart::PartHeads;
 pub use multistatus::{CLOSING, OPENING, Resource, append_response};
 pub use ranges::{RANGES_MAX, Ranges, ranges_of};

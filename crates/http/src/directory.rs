@@ -3,18 +3,19 @@
 use crate::{
     error_answers::ErrorAnswer,
     identity::Admitted,
-    request::{Broken, Context},
+    request::{Broken, Context, takes_chunks},
 };
 use forebay_auth::Right;
-use forebay_engine::{Engine, ListDetail};
+use forebay_engine::{Caller, ListDetail, Listing, OpenRequest};
 use forebay_http_proto::{
-    Answer, CLOSING, Entry, Framing, Head, OPENING, Resource, Status, Target, append_response, encode_path, etag_of,
-    has_token, html_listing, json_listing,
+    Answer, CLOSING, Entry, Framing, HTML_CLOSING, Head, OPENING, Resource, Status, Target, append_html, append_json,
+    append_response, encode_path, etag_of, has_token, html_opening,
 };
 use forebay_types::{DirEntry, FileKind, FileStat};
+use std::sync::Arc;
 
-/// Entries after which other tasks get their turn: a directory may have a million.
-const ENTRIES_PER_TURN: usize = 1024;
+/// Text of a listing that is sent at a time. Other tasks get their turn after each.
+const CHUNK_LEN: usize = 64 << 10;
 
 /// The answer to `Depth: infinity`.
 const FINITE_DEPTH: &str =
@@ -30,50 +31,60 @@ enum Depth {
     Infinity,
 }
 
+/// The form of a listing.
+#[derive(Clone, Copy)]
+enum Form<'a> {
+    Html,
+    Json,
+    /// Of the entries of this directory.
+    Properties(&'a str),
+}
+
 impl Context {
     pub(crate) async fn propfind(
         &mut self,
         head: &Head<'_>,
         target: &Target<'_>,
     ) -> Result<Result<(), ErrorAnswer>, Broken> {
-        match Box::pin(self.properties(head, target)).await {
-            Ok(Some(text)) => {
-                self.write_text(head, Answer::new(Status::MULTI_STATUS, Framing::None), XML, &text);
-                Ok(Ok(()))
-            }
-            Ok(None) => {
-                self.write_text(head, Answer::new(Status::FORBIDDEN, Framing::None), XML, FINITE_DEPTH);
-                Ok(Ok(()))
-            }
-            Err(error) => Ok(Err(error)),
-        }
+        Box::pin(self.properties(head, target)).await
     }
 
-    /// The properties of a path, and of its entries if they are asked for; `None` if those of a whole tree are.
-    async fn properties(&mut self, head: &Head<'_>, target: &Target<'_>) -> Result<Option<String>, ErrorAnswer> {
+    /// Answers with the properties of a path, and of its entries if they are asked for.
+    async fn properties(&mut self, head: &Head<'_>, target: &Target<'_>) -> Result<Result<(), ErrorAnswer>, Broken> {
+        let (path, stat, depth) = match self.stat_of(head, target).await {
+            Ok(found) => found,
+            Err(error) => return Ok(Err(error)),
+        };
+        let is_directory = stat.kind == FileKind::Directory;
+        if is_directory && depth == Depth::Infinity {
+            self.write_text(head, Answer::new(Status::FORBIDDEN, Framing::None), XML, FINITE_DEPTH);
+            return Ok(Ok(()));
+        }
+        let mut text = OPENING.to_owned();
+        // Clients take the first one for the directory itself, and drop it.
+        append(&path, Some(&stat), &mut text);
+        let answer = Answer::new(Status::MULTI_STATUS, Framing::None);
+        if is_directory && depth == Depth::WithEntries {
+            let base = if path == "/" { "" } else { &path };
+            return self
+                .send_entries(head, target, answer.with("Content-Type", XML), text, Form::Properties(base))
+                .await;
+        }
+        text.push_str(CLOSING);
+        self.write_text(head, answer, XML, &text);
+        Ok(Ok(()))
+    }
+
+    async fn stat_of(
+        &mut self,
+        head: &Head<'_>,
+        target: &Target<'_>,
+    ) -> Result<(String, FileStat, Depth), ErrorAnswer> {
         let depth = depth_of(head)?;
         let engine = self.engine()?;
         let Admitted { request, caller } = self.admit(head, target, Right::Stat).await?;
         let stat = engine.stat(&request, &caller).await?;
-        let is_directory = stat.kind == FileKind::Directory;
-        if is_directory && depth == Depth::Infinity {
-            return Ok(None);
-        }
-        let path = request.lfn.as_str().to_owned();
-        let mut text = OPENING.to_owned();
-        // Clients take the first one for the directory itself, and drop it.
-        append(&path, Some(&stat), &mut text);
-        if is_directory && depth == Depth::WithEntries {
-            let base = if path == "/" { "" } else { &path };
-            for (number, entry) in self.entries(head, target, &engine).await?.iter().enumerate() {
-                if number % ENTRIES_PER_TURN == 0 {
-                    tokio::task::yield_now().await;
-                }
-                append(&format!("{base}/{}", entry.name), entry.stat.as_ref(), &mut text);
-            }
-        }
-        text.push_str(CLOSING);
-        Ok(Some(text))
+        Ok((request.lfn.as_str().to_owned(), stat, depth))
     }
 
     /// Answers a GET of a directory: with a page of links, or with a line of JSON per entry.
@@ -87,28 +98,15 @@ impl Context {
             self.add_slash(head, target);
             return Ok(Ok(()));
         }
-        let engine = match self.engine() {
-            Ok(engine) => engine,
-            Err(error) => return Ok(Err(error)),
-        };
-        let entries = match self.entries(head, target, &engine).await {
-            Ok(entries) => entries,
-            Err(error) => return Ok(Err(error)),
-        };
-        let listed = entries.iter().map(|entry| Entry {
-            name: &entry.name,
-            is_directory: entry.stat.as_ref().is_some_and(|stat| stat.kind == FileKind::Directory),
-            size: entry.stat.as_ref().filter(|stat| stat.kind != FileKind::Directory).map(|stat| stat.size),
-            mtime: entry.stat.as_ref().map(|stat| stat.mtime),
-        });
-        let answer = Answer::new(Status::OK, Framing::None);
+        let answer = Answer::new(Status::OK, Framing::None).with("X-Content-Type-Options", "nosniff");
         if is_json {
-            self.write_text(head, answer, "application/json", &json_listing(listed));
-        } else {
-            let answer = answer.with("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'");
-            self.write_text(head, answer, "text/html; charset=utf-8", &html_listing(&target.path, listed));
+            let answer = answer.with("Content-Type", "application/json");
+            return self.send_entries(head, target, answer, String::new(), Form::Json).await;
         }
-        Ok(Ok(()))
+        let answer = answer
+            .with("Content-Type", "text/html; charset=utf-8")
+            .with("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'");
+        self.send_entries(head, target, answer, html_opening(&target.path), Form::Html).await
     }
 
     /// Redirects the client to the path with a slash at its end: links in the page are relative to the directory. The query is left out,
@@ -119,27 +117,84 @@ impl Context {
         self.write_text(head, answer, "text/plain; charset=utf-8", "this is a directory\n");
     }
 
-    /// The entries of a directory that the client may see.
-    async fn entries(
+    /// Sends `opening` and the entries of a directory that the client may see. A directory may have a million: their text is sent
+    /// as it is made.
+    async fn send_entries(
         &mut self,
         head: &Head<'_>,
         target: &Target<'_>,
-        engine: &Engine,
-    ) -> Result<Vec<DirEntry>, ErrorAnswer> {
-        let Admitted { request, caller } = self.admit(head, target, Right::List).await?;
-        let listing = engine.list(&request, &caller, ListDetail::Stats).await?;
-        let front = &self.state.front;
-        let mut seen = Vec::with_capacity(listing.entries.len());
-        for (number, entry) in listing.entries.into_iter().enumerate() {
-            if number % ENTRIES_PER_TURN == 0 {
-                tokio::task::yield_now().await;
-            }
+        mut answer: Answer,
+        opening: String,
+        form: Form<'_>,
+    ) -> Result<Result<(), ErrorAnswer>, Broken> {
+        let (listing, request, caller) = match self.listing_of(head, target).await {
+            Ok(listed) => listed,
+            Err(error) => return Ok(Err(error)),
+        };
+        let is_chunked = takes_chunks(head);
+        answer.framing = if is_chunked { Framing::Chunked { has_status: false } } else { Framing::Close };
+        self.write_head(head, answer);
+        let front = Arc::clone(&self.state.front);
+        let mut text = opening;
+        for entry in &listing.entries {
             // Entries that the client may not see are left out: an error would reveal that they exist.
             if !front.gate.has_rules() || front.allows_entry(&caller, Right::Stat, &request.lfn, &entry.name) {
-                seen.push(entry);
+                append_entry(entry, form, &mut text);
+            }
+            if text.len() >= CHUNK_LEN {
+                self.append_chunk(is_chunked, &mut text);
+                self.output.flush(&self.stream).await?;
+                tokio::task::yield_now().await;
             }
         }
-        Ok(seen)
+        text.push_str(match form {
+            Form::Html => HTML_CLOSING,
+            Form::Json => "",
+            Form::Properties(_) => CLOSING,
+        });
+        self.append_chunk(is_chunked, &mut text);
+        if is_chunked {
+            self.output.append(b"0\r\n\r\n");
+        }
+        Ok(Ok(()))
+    }
+
+    /// Moves `text` to the output.
+    fn append_chunk(&mut self, is_chunked: bool, text: &mut String) {
+        if text.is_empty() {
+            return;
+        }
+        if is_chunked {
+            self.output.append(format!("{:x}\r\n", text.len()).as_bytes());
+        }
+        self.output.append(text.as_bytes());
+        if is_chunked {
+            self.output.append(b"\r\n");
+        }
+        text.clear();
+    }
+
+    async fn listing_of(
+        &mut self,
+        head: &Head<'_>,
+        target: &Target<'_>,
+    ) -> Result<(Listing, OpenRequest, Arc<Caller>), ErrorAnswer> {
+        let engine = self.engine()?;
+        let Admitted { request, caller } = self.admit(head, target, Right::List).await?;
+        let listing = engine.list(&request, &caller, ListDetail::Stats).await?;
+        Ok((listing, request, caller))
+    }
+}
+
+/// Appends an entry of a directory.
+fn append_entry(entry: &DirEntry, form: Form<'_>, text: &mut String) {
+    let is_directory = entry.stat.as_ref().is_some_and(|stat| stat.kind == FileKind::Directory);
+    let size = if is_directory { None } else { entry.stat.as_ref().map(|stat| stat.size) };
+    let listed = Entry { name: &entry.name, is_directory, size, mtime: entry.stat.as_ref().map(|stat| stat.mtime) };
+    match form {
+        Form::Html => append_html(&listed, text),
+        Form::Json => append_json(&listed, text),
+        Form::Properties(base) => append(&format!("{base}/{}", entry.name), entry.stat.as_ref(), text),
     }
 }
 
