@@ -16,8 +16,8 @@ use forebay_front::{Backend, DirectAccess, Front};
 use forebay_index::{IndexFile, IndexOptions};
 use forebay_manager::Manager;
 use forebay_net::{BoundAddress, ListenError, Listener};
-use forebay_origin::Origin;
-use forebay_origin_root::{Pool, PoolOptions, Redirects, RootOrigin, ping};
+use forebay_origin::{Origin, OwnAddresses, Redirects};
+use forebay_origin_root::{Pool, PoolOptions, RootOrigin, ping};
 use forebay_proto::TlsUse;
 use forebay_store::{Disk, DiskSet, FillerRecord, StoreError, VolumeSpec};
 use forebay_telemetry::{Activity, ActivityOptions, Metrics, Observers, Readiness, Trace};
@@ -318,13 +318,13 @@ fn engine_options(config: &Config, disk: Option<&dyn Disk>, events: Observers) -
 
 /// Options of connections to origins. None is made to this server itself.
 fn pool_options(config: &Config, bound: &Bound) -> PoolOptions {
-    let own_addresses: Vec<SocketAddr> =
+    let addresses: Vec<SocketAddr> =
         bound.addresses.iter().chain(&bound.http_addresses).map(BoundAddress::address).collect();
     // The machine's own name is known by its addresses; this one may be that of a load balancer.
     let name = config.server.options.host_name.as_deref();
     let named = |address: &SocketAddr| Endpoint::new(name?, address.port()).canonical();
-    let own_names = own_addresses.iter().filter_map(named).collect();
-    PoolOptions { own_addresses, own_names, ..config.origin.pool.clone() }
+    let names = addresses.iter().filter_map(named).collect();
+    PoolOptions { own: OwnAddresses { addresses, names }, ..config.origin.pool.clone() }
 }
 
 fn manager_options(config: &Config, events: Observers) -> forebay_manager::Options {

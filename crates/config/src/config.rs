@@ -4,7 +4,7 @@ use crate::base::{ClientCertificates, Role, RunAs};
 use forebay_cache::{AllowList, ValidityPolicy};
 use forebay_engine::{DecisionOptions, Service, Writes};
 use forebay_net::{Credential, ServerTlsFiles, TrustAnchors};
-use forebay_origin_root::RedirectTargets;
+use forebay_origin::RedirectTargets;
 use forebay_proto::{TlsPolicy, TlsUse};
 use forebay_store::Permissions;
 use forebay_telemetry::{LogFormat, TraceOptions};

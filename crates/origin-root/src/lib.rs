@@ -16,5 +16,4 @@ mod session;
 pub use options::{Options, PoolOptions};
 pub use refusal::refusal_kind;
 pub use root_origin::RootOrigin;
-pub use route::redirects::{RedirectTargets, Redirects, TargetPattern, TargetPatternError};
 pub use session::{ping::ping, pool::Pool};

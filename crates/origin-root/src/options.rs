@@ -1,9 +1,8 @@
 //! Settings of origins, and limits that are not settings.
 
-use crate::route::redirects::Redirects;
+use forebay_origin::{OwnAddresses, Redirects};
 use forebay_proto::TlsUse;
-use forebay_types::Endpoint;
-use std::{net::SocketAddr, time::Duration};
+use std::time::Duration;
 
 /// How one origin is used. The defaults suit origins on the same site and across an ocean.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -73,9 +72,7 @@ pub struct PoolOptions {
     /// The user name at login; servers show it and do not check it. At most 8 bytes count.
     pub username: String,
     /// Where this process listens: no connections are made to there.
-    pub own_addresses: Vec<SocketAddr>,
-    /// As `own_addresses`, by canonical name.
-    pub own_names: Vec<Endpoint>,
+    pub own: OwnAddresses,
 }
 
 impl Default for PoolOptions {
@@ -86,8 +83,7 @@ impl Default for PoolOptions {
             idle_timeout: Duration::from_secs(300),
             servers_max: 1024,
             username: "forebay".to_owned(),
-            own_addresses: Vec::new(),
-            own_names: Vec::new(),
+            own: OwnAddresses::default(),
         }
     }
 }

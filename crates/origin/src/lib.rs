@@ -7,14 +7,22 @@
 mod delegated_credentials;
 mod detach_on_drop;
 mod error;
+mod failures;
 mod origin;
+mod reach;
+mod redirects;
 mod refusal;
+mod shown_credentials;
 mod single_flight;
 
 pub use delegated_credentials::DelegatedCredentials;
 pub use detach_on_drop::DetachOnDrop;
 pub use error::OriginError;
+pub use failures::count_failure;
 pub use forebay_types::Checksum;
 pub use origin::{BoxFuture, Chunk, Chunks, FileIdentity, ListDetail, Origin, OriginFile, OriginFuture, OriginPath};
+pub use reach::{OwnAddresses, Redirected, reach};
+pub use redirects::{RedirectTargets, Redirects, TargetPattern, TargetPatternError};
 pub use refusal::RefusalKind;
+pub use shown_credentials::ShownCredentials;
 pub use single_flight::{SharedValue, SingleFlight};

@@ -3,8 +3,8 @@
 use super::finding::{Findings, Level, Subject};
 use crate::node::gate;
 use forebay_config::{ExportConfig, ExportFiles};
-use forebay_origin::{DelegatedCredentials, Origin as _, OriginError, OriginPath};
-use forebay_origin_root::{Options, Pool, PoolOptions, Redirects, RootOrigin};
+use forebay_origin::{DelegatedCredentials, Origin as _, OriginError, OriginPath, Redirects};
+use forebay_origin_root::{Options, Pool, PoolOptions, RootOrigin};
 use forebay_proto::TlsUse;
 use forebay_telemetry::Metrics;
 use forebay_types::Endpoint;

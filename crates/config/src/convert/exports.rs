@@ -7,7 +7,7 @@ use crate::{
 };
 use forebay_cache::{Action, RULES_MAX, ReadAheadSettings, Rule, Rules, ValidityPolicy};
 use forebay_engine::{Service, Writes};
-use forebay_origin_root::RedirectTargets;
+use forebay_origin::RedirectTargets;
 use forebay_types::Lfn;
 use std::ops::Range;
 use toml::Spanned;

@@ -1,7 +1,7 @@
 //! Where origins may redirect.
 
 use super::field::{Fault, Form, List, Parse};
-use forebay_origin_root::{RedirectTargets, TargetPattern};
+use forebay_origin::{RedirectTargets, TargetPattern};
 use toml::{Spanned, de::DeValue};
 
 /// Most patterns of a list: each redirect is compared with them.

@@ -2,7 +2,7 @@
 
 use forebay_config::{Config, ExportFiles, Settings, flags, setting_help};
 use forebay_engine::Writes;
-use forebay_origin_root::RedirectTargets;
+use forebay_origin::RedirectTargets;
 use std::{fs, path::Path, time::Duration};
 
 const GOOD: &str = r#"

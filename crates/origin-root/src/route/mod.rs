@@ -2,29 +2,27 @@
 
 pub(crate) mod call;
 pub(crate) mod redirect;
-pub(crate) mod redirects;
 
 use crate::{
     options::Options,
     session::{
         connection::Connection,
-        pool::{Destination, Pool, Redirected},
+        pool::{Destination, Pool},
     },
 };
 use bytes::Bytes;
 use call::{Answer, CallLimits, call, protocol};
 use forebay_auth::{Credentials, Token, without_tokens};
-use forebay_origin::{DelegatedCredentials, OriginError, OriginPath};
+use forebay_origin::{DelegatedCredentials, OriginError, OriginPath, Redirected, Redirects, count_failure};
 use forebay_proto::{
     DirlistOptions, FileHandle, LocateOptions, OpenOptions, QueryKind, Request, request, request::Target,
     response::Redirect,
 };
-use forebay_telemetry::{Fault, OriginMetrics, RequestKind};
+use forebay_telemetry::{OriginMetrics, RequestKind};
 use forebay_types::Endpoint;
 use parking_lot::Mutex;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use redirect::{Hop, merge_cgi};
-use redirects::Redirects;
 use std::{net::IpAddr, sync::Arc};
 use zeroize::Zeroizing;
 
@@ -175,32 +173,6 @@ impl Router {
             is_behind_redirector |= connection.facts.is_manager;
             visited.push(std::mem::replace(&mut hop, next));
         }
-    }
-}
-
-/// Counts the failure of a request other than a read, and notes what it shows about its server. `is_own` excludes credentials of clients:
-/// a server that refuses those does not fail.
-fn count_failure(metrics: &OriginMetrics, error: &OriginError, is_own: bool) {
-    let (server, now) = (error.endpoint(), forebay_net::clock::monotonic());
-    match error {
-        OriginError::Unreachable { .. } | OriginError::TimedOut { .. } | OriginError::Tls { .. } => {
-            metrics.add_failure_of(server, Fault::Down, error, now)
-        }
-        OriginError::Authentication { .. } if is_own => metrics.add_failure_of(server, Fault::Down, error, now),
-        OriginError::Lost { .. } | OriginError::Protocol { .. } => {
-            metrics.add_failure_of(server, Fault::Broken, error, now);
-        }
-        OriginError::Refused { .. } => {
-            metrics.add_error();
-            metrics.note_answer(server, false, now);
-        }
-        OriginError::Authentication { .. }
-        | OriginError::Corrupt { .. }
-        | OriginError::ShortRead { .. }
-        | OriginError::Changed { .. }
-        | OriginError::RedirectLoop { .. }
-        | OriginError::RedirectRefused { .. }
-        | OriginError::Itself { .. } => metrics.add_error(),
     }
 }
 

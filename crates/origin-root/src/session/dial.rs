@@ -4,18 +4,18 @@ use super::{
     connection::{Connection, Link, OUTSTANDING_MAX, ServerFacts},
     frames,
     login::Login,
-    pool::{Destination, Redirected},
+    pool::Destination,
     signatures,
     socket_reader::{Activity, SocketReader},
 };
 use crate::{options::PoolOptions, refusal::refusal_kind};
 use bytes::{BufMut, BytesMut};
 use forebay_auth::RequestSigner;
-use forebay_net::{ConnectError, Stream, TlsConnector, TlsError, connect_where, is_of_this_machine, listens_at};
-use forebay_origin::OriginError;
+use forebay_net::{Stream, TlsConnector, TlsError};
+use forebay_origin::{OriginError, reach};
 use forebay_proto::{Abilities, ClientError, ClientOptions, ClientPurpose, ClientSession, Peer, Progress, TlsUse};
 use forebay_types::Endpoint;
-use std::{io, net::SocketAddr, sync::Arc};
+use std::{io, sync::Arc};
 use tokio::time::{Instant, timeout_at};
 
 /// The client's name and version, as sent at login.
@@ -72,26 +72,7 @@ impl Dialer {
         let limit = self.options.connect_timeout;
         // One limit for name resolution, TCP, TLS and login together.
         let deadline = Instant::now() + limit;
-        let own = &self.options.own_addresses;
-        if let Some(name) = self.options.own_names.iter().find(|&name| Some(name) == endpoint.canonical().as_ref()) {
-            return Err(OriginError::Itself { endpoint: endpoint.clone(), address: name.to_string() });
-        }
-        // The name of a server says nothing about its address.
-        let permits = |address: SocketAddr| {
-            !listens_at(own, address) && (to.redirect.is_none() || !is_of_this_machine(address.ip()))
-        };
-        let socket = connect_where(endpoint, limit, permits).await.map_err(|error| {
-            let reason = match error {
-                ConnectError::Forbidden { address, .. } => return forbidden(to, address),
-                ConnectError::Resolve { source, .. } => format!("its name cannot be resolved: {source}"),
-                ConnectError::Refused { address, source, .. } if endpoint.to_string() == address.to_string() => {
-                    source.to_string()
-                }
-                ConnectError::Refused { address, source, .. } => format!("{address}: {source}"),
-                ConnectError::TimedOut { limit, .. } => format!("no answer within {limit:?}"),
-            };
-            unreachable(endpoint, &reason)
-        })?;
+        let socket = reach(endpoint, limit, &self.options.own, to.redirect.as_ref()).await?;
         let tls = match (to.tls, &self.tls) {
             (TlsUse::Always, None) => return Err(without_tls(endpoint)),
             // Servers without TLS can still be used; one that requires it is reported by `refusal`.
@@ -176,19 +157,6 @@ fn without_tls(endpoint: &Endpoint) -> OriginError {
     let reason =
         "there is no directory of trusted CAs; install one, and name it as tls.ca_dir or X509_CERT_DIR".to_owned();
     OriginError::Tls { endpoint: endpoint.clone(), reason }
-}
-
-/// All addresses of a server are such that it must not be connected to; `address` is one of them.
-fn forbidden(to: &Destination, address: SocketAddr) -> OriginError {
-    let target = to.endpoint.clone();
-    match &to.redirect {
-        Some(Redirected { by, setting }) => OriginError::RedirectRefused {
-            endpoint: by.clone(),
-            target,
-            reason: format!("{} is an address of this machine or of its link; {setting} must name it", address.ip()),
-        },
-        None => OriginError::Itself { endpoint: target, address: address.to_string() },
-    }
 }
 
 fn unreachable(endpoint: &Endpoint, reason: &(impl ToString + ?Sized)) -> OriginError {

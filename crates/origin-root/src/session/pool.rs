@@ -2,9 +2,9 @@
 
 use super::{circuit::Circuit, connection::Connection, dial::Dialer};
 use crate::options::PoolOptions;
-use forebay_auth::{CredentialSource, CredentialUse, Credentials, CredentialsName, UnixTime};
+use forebay_auth::{CredentialSource, Credentials, CredentialsName, UnixTime};
 use forebay_net::TlsConnector;
-use forebay_origin::{DelegatedCredentials, OriginError, SharedValue};
+use forebay_origin::{DelegatedCredentials, OriginError, Redirected, SharedValue, ShownCredentials};
 use forebay_proto::TlsUse;
 use forebay_types::{Endpoint, OriginId};
 use parking_lot::Mutex;
@@ -22,11 +22,7 @@ use tokio::time::{Instant, sleep, timeout_at};
 pub struct Pool {
     dialer: Dialer,
     pub(crate) circuit: Circuit,
-    source: Arc<dyn CredentialSource>,
-    /// For a client without credentials.
-    without_delegation: Arc<Credentials>,
-    /// For servers that redirects lead to and the first server's credential is not for.
-    without_proof: Arc<Credentials>,
+    shown: ShownCredentials,
     slots: Mutex<HashMap<Contact, Arc<Slot>>>,
 }
 
@@ -51,13 +47,6 @@ pub(crate) struct Destination {
     pub(crate) redirect: Option<Redirected>,
 }
 
-/// The origin of a redirect, and the setting that excludes this machine.
-#[derive(Clone, Debug)]
-pub(crate) struct Redirected {
-    pub(crate) by: Endpoint,
-    pub(crate) setting: &'static str,
-}
-
 struct Slot {
     connection: Arc<SharedValue<Arc<Connection>, OriginError>>,
     last_use: Mutex<Instant>,
@@ -67,49 +56,36 @@ impl Pool {
     /// A pool without TLS and without credentials.
     #[must_use]
     pub fn new(options: PoolOptions) -> Arc<Self> {
-        let source = Anonymous(Arc::new(Credentials::anonymous(&options.username)));
-        Self::secured(options, None, Arc::new(source))
+        let shown = ShownCredentials::anonymous(&options.username);
+        Self::of(options, None, shown)
     }
 
     /// A pool that encrypts with `tls` where required, and authenticates with the credentials of `source`.
     #[must_use]
     pub fn secured(options: PoolOptions, tls: Option<TlsConnector>, source: Arc<dyn CredentialSource>) -> Arc<Self> {
-        let circuit = Circuit::new(options.circuit_time);
-        let without_delegation = Arc::new(Credentials::of_client());
-        let without_proof = Arc::new(Credentials::anonymous(&options.username));
-        let dialer = Dialer { options, tls };
-        Arc::new(Self { circuit, dialer, source, without_delegation, without_proof, slots: Mutex::default() })
+        let shown = ShownCredentials::new(source, &options.username);
+        Self::of(options, tls, shown)
     }
 
-    /// The credentials that are shown to `endpoint` for a request under `delegation`.
-    ///
-    /// Any server may redirect to any other: those that are not among the servers `home` of the origin get a credential, ours or the
-    /// client's, only if it is configured for them as for one of those.
+    fn of(options: PoolOptions, tls: Option<TlsConnector>, shown: ShownCredentials) -> Arc<Self> {
+        let circuit = Circuit::new(options.circuit_time);
+        Arc::new(Self { circuit, dialer: Dialer { options, tls }, shown, slots: Mutex::default() })
+    }
+
+    /// The credentials that are shown to `endpoint` for a request under `delegation`; see [`ShownCredentials::towards`].
     pub(crate) fn credentials(
         &self,
         endpoint: &Endpoint,
         delegation: &DelegatedCredentials,
         home: &[Endpoint],
     ) -> Arc<Credentials> {
-        let of_client = || delegation.credentials().unwrap_or_else(|| Arc::clone(&self.without_delegation));
-        let used = self.source.towards(&endpoint.clone().into());
-        let is_home = home.contains(endpoint);
-        let is_shared = || home.iter().any(|server| is_same(&self.source.towards(&server.clone().into()), &used));
-        match used {
-            CredentialUse::OfClient if is_home || is_shared() => of_client(),
-            CredentialUse::OfClient => Arc::clone(&self.without_delegation),
-            CredentialUse::Own(own) if own.prove_something() && !is_home && !is_shared() => {
-                Arc::clone(if delegation.is_insisting() { &self.without_delegation } else { &self.without_proof })
-            }
-            CredentialUse::Own(own) if !delegation.is_insisting() => own,
-            CredentialUse::Own(own) if is_home || own.prove_something() => of_client(),
-            CredentialUse::Own(_) => Arc::clone(&self.without_delegation),
-        }
+        let home: Vec<OriginId> = home.iter().cloned().map(OriginId::from).collect();
+        self.shown.towards(&endpoint.clone().into(), delegation, &home)
     }
 
     /// Whether `endpoint` is shown the credentials of clients.
     pub(crate) fn acts_for_clients(&self, endpoint: &Endpoint) -> bool {
-        matches!(self.source.towards(&endpoint.clone().into()), CredentialUse::OfClient)
+        self.shown.are_of_clients(&endpoint.clone().into())
     }
 
     /// The session with `to`, made if there is none.
@@ -180,28 +156,9 @@ impl Pool {
     }
 }
 
-/// Whether both are one credential.
-fn is_same(one: &CredentialUse, other: &CredentialUse) -> bool {
-    match (one, other) {
-        (CredentialUse::OfClient, CredentialUse::OfClient) => true,
-        (CredentialUse::Own(one), CredentialUse::Own(other)) => one.name() == other.name(),
-        _ => false,
-    }
-}
-
 impl fmt::Debug for Pool {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Pool").field("dialer", &self.dialer).finish_non_exhaustive()
-    }
-}
-
-/// The same credentials for all servers: a user name, which proves nothing.
-#[derive(Debug)]
-struct Anonymous(Arc<Credentials>);
-
-impl CredentialSource for Anonymous {
-    fn towards(&self, _server: &OriginId) -> CredentialUse {
-        CredentialUse::Own(Arc::clone(&self.0))
     }
 }
 

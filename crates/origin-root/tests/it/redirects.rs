@@ -2,8 +2,8 @@
 
 use crate::setup::{bounded, options, path, pool};
 use forebay_auth::{CredentialSource, CredentialUse, Credentials, Token};
-use forebay_origin::{ListDetail, Origin, OriginError};
-use forebay_origin_root::{Options, Pool, PoolOptions, RedirectTargets, Redirects, RootOrigin};
+use forebay_origin::{ListDetail, Origin, OriginError, OwnAddresses, RedirectTargets, Redirects};
+use forebay_origin_root::{Options, Pool, PoolOptions, RootOrigin};
 use forebay_proto::RequestCode;
 use forebay_telemetry::Metrics;
 use forebay_testkit::{Facts, Reply, ScriptedOrigin};
@@ -63,7 +63,12 @@ async fn no_request_follows_a_redirect_out_of_the_domain() {
 async fn connections_to_this_process_itself_are_refused() {
     let own = ScriptedOrigin::start(Facts::default(), |_| Reply::Good).await.unwrap();
     let address = own.endpoint().to_string().parse().unwrap();
-    let pool = || Pool::new(PoolOptions { own_addresses: vec![address], ..PoolOptions::default() });
+    let pool = || {
+        Pool::new(PoolOptions {
+            own: OwnAddresses { addresses: vec![address], ..Default::default() },
+            ..Default::default()
+        })
+    };
     for host in ["127.0.0.1", "localhost", "127.1", "0.0.0.0"] {
         let endpoint = Endpoint::new(host, own.endpoint().port());
         let origin = RootOrigin::new(vec![endpoint], options(), pool(), &Metrics::new());
@@ -74,7 +79,8 @@ async fn connections_to_this_process_itself_are_refused() {
     let error = bounded(origin_at(&door, RedirectTargets::Any, pool()).stat(&path("/f"))).await.unwrap_err();
     assert!(matches!(error, OriginError::Itself { .. }), "{error}");
     let name = Endpoint::new("cache.example.org", 1094);
-    let named = Pool::new(PoolOptions { own_names: vec![name], ..PoolOptions::default() });
+    let named =
+        Pool::new(PoolOptions { own: OwnAddresses { names: vec![name], ..Default::default() }, ..Default::default() });
     let endpoint = Endpoint::new("Cache.example.org.", 1094);
     let error = bounded(RootOrigin::new(vec![endpoint], options(), named, &Metrics::new()).stat(&path("/f"))).await;
     assert!(matches!(error, Err(OriginError::Itself { .. })), "{error:?}");

@@ -56,7 +56,7 @@ impl Redirects {
     ///
     /// # Errors
     /// Says why not.
-    pub(crate) fn permit(&self, home: &[Endpoint], addresses: &[IpAddr], to: &Endpoint) -> Result<(), String> {
+    pub fn permit(&self, home: &[Endpoint], addresses: &[IpAddr], to: &Endpoint) -> Result<(), String> {
         let setting = self.setting;
         let host = one_name(to.host());
         let is_of_home = home.iter().any(|server| one_name(server.host()) == host);
@@ -78,6 +78,7 @@ impl Redirects {
             }
             RedirectTargets::Any | RedirectTargets::Everywhere => {}
         }
+        // A server of the network must not make this cache read from services that only this machine can reach.
         match address {
             Some(address) if is_of_this_machine(address) && !self.reaches_this_machine(home, addresses, to) => {
                 Err(format!("{address} is an address of this machine or of its link; {setting} must name it"))
@@ -87,7 +88,8 @@ impl Redirects {
     }
 
     /// Whether a redirect to `to` may lead to an address of this machine.
-    pub(crate) fn reaches_this_machine(&self, home: &[Endpoint], addresses: &[IpAddr], to: &Endpoint) -> bool {
+    #[must_use]
+    pub fn reaches_this_machine(&self, home: &[Endpoint], addresses: &[IpAddr], to: &Endpoint) -> bool {
         let host = one_name(to.host());
         // The addresses of a name are known once it was connected to.
         let at_home = home.iter().filter_map(|server| host_address(&one_name(server.host())));
@@ -156,6 +158,7 @@ fn host_address(host: &str) -> Option<IpAddr> {
 fn has_domain_of(host: &str, server: &str) -> bool {
     let server = one_name(server);
     if host_address(host).is_some() || host_address(&server).is_some() {
+        // Neighbouring addresses say nothing about who operates them.
         return *host == server;
     }
     let is_of_one_party = |domain: &&str| domain.contains('.') && !is_public(domain);
@@ -166,6 +169,7 @@ fn has_domain_of(host: &str, server: &str) -> bool {
 
 /// Whether the domain is one below which all parties can register names, as `ac.uk`: a well-known second level of a country.
 fn is_public(domain: &str) -> bool {
+    // A list of all public suffixes would have to be kept current; these cover the registries that have sites of this field.
     let labels = domain.split_once('.');
     labels.is_some_and(|(second, country)| country.len() == 2 && PUBLIC_SECOND_LEVELS.contains(&second))
 }
