@@ -36,6 +36,7 @@ const PLACES: &[(&str, Place)] = &[
     ("forebay-trust", Place::Level(3)),
     ("forebay-engine", Place::Level(4)),
     ("forebay-origin-root", Place::Level(4)),
+    ("forebay-origin-http", Place::Level(4)),
     ("forebay-manager", Place::Level(5)),
     ("forebay-front", Place::Level(6)),
     ("forebay-server", Place::Level(7)),

@@ -1,6 +1,6 @@
 //! The list of origins that clients may name.
 
-use forebay_types::{OriginId, Scheme, XROOTD_PORT, canonical_host, glob_matches};
+use forebay_types::{OriginId, Scheme, canonical_host, glob_matches};
 use std::str::FromStr;
 
 /// Most patterns of a list, and most bytes of a pattern: each forwarded open walks the list.
@@ -17,8 +17,8 @@ pub struct AllowList {
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum AllowListError {
     #[error(
-        "`{pattern}` is not an origin pattern: write HOST, HOST:PORT or HOST:* (HOST may hold `*`, an IPv6 address goes in \
-         brackets, no port means {XROOTD_PORT})"
+        "`{pattern}` is not an origin pattern: write HOST, HOST:PORT or HOST:* for root://, or the same after https:// or http:// \
+         (HOST may hold `*`, an IPv6 address goes in brackets, no port means the scheme's own)"
     )]
     Pattern { pattern: String },
     #[error("{count} origin patterns are more than {PATTERNS_MAX}")]
@@ -27,6 +27,7 @@ pub enum AllowListError {
 
 #[derive(Clone, Debug, Eq, PartialEq)]
 struct OriginPattern {
+    scheme: Scheme,
     /// Lower-case text in which `*` stands for any run of characters.
     host: String,
     /// `None` for any port.
@@ -34,8 +35,9 @@ struct OriginPattern {
 }
 
 impl AllowList {
-    /// The list of `patterns`, each `HOST`, `HOST:PORT` or `HOST:*`. In `HOST`, `*` stands for any run of characters,
-    /// dots included; in a leading `*.` it stands for one character at least. No port means 1094.
+    /// The list of `patterns`, each `HOST`, `HOST:PORT` or `HOST:*` for origins of `root://`, or the same after `https://` or
+    /// `http://`. In `HOST`, `*` stands for any run of characters, dots included; in a leading `*.` it stands for one character at
+    /// least. No port means that of the scheme.
     ///
     /// # Errors
     /// Names the first pattern of another form.
@@ -60,8 +62,7 @@ impl AllowList {
 impl OriginPattern {
     fn matches(&self, origin: &OriginId) -> bool {
         let host = origin.endpoint.host();
-        // Patterns without a scheme are those of `root` origins.
-        origin.scheme == Scheme::Root
+        origin.scheme == self.scheme
             && self.port.is_none_or(|port| port == origin.endpoint.port())
             && (!self.host.starts_with("*.") || !host.starts_with('.'))
             && glob_matches(self.host.as_bytes(), host.as_bytes())
@@ -73,26 +74,35 @@ impl FromStr for OriginPattern {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let error = || AllowListError::Pattern { pattern: text.to_owned() };
+        // Patterns without a scheme are those of `root` origins.
+        let (scheme, rest) = text.split_once("://").unwrap_or(("root", text));
+        let scheme = match scheme {
+            "root" => Scheme::Root,
+            "https" | "davs" => Scheme::Https,
+            "http" | "dav" => Scheme::Http,
+            _ => return Err(error()),
+        };
         let is_host_char = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '_' | '*');
         let is_address_char = |c: char| c.is_ascii_hexdigit() || matches!(c, ':' | '.' | '%' | '*');
-        let (host, tail, valid) = if let Some(rest) = text.strip_prefix('[') {
+        let (host, tail, valid) = if let Some(rest) = rest.strip_prefix('[') {
             let (host, tail) = rest.split_once(']').ok_or_else(error)?;
             (host, tail, host.chars().all(is_address_char))
         } else {
-            let (host, tail) = text.split_at(text.find(':').unwrap_or(text.len()));
+            let (host, tail) = rest.split_at(rest.find(':').unwrap_or(rest.len()));
             (host, tail, host.chars().all(is_host_char))
         };
         if !valid || host.is_empty() || text.len() > PATTERN_LEN_MAX {
             return Err(error());
         }
         let port = match tail.strip_prefix(':') {
-            None if tail.is_empty() => Some(XROOTD_PORT),
+            None if tail.is_empty() => Some(scheme.default_port()),
             Some("*") => None,
             Some(digits) => Some(digits.parse().ok().filter(|&port| port != 0).ok_or_else(error)?),
             None => return Err(error()),
         };
         // Origins arrive in their canonical spelling (see `ForwardedPath`). A part of an address has none.
-        Ok(Self { host: if host.contains('*') { host.to_ascii_lowercase() } else { canonical_host(host) }, port })
+        let host = if host.contains('*') { host.to_ascii_lowercase() } else { canonical_host(host) };
+        Ok(Self { scheme, host, port })
     }
 }
 
@@ -155,7 +165,7 @@ mod tests {
     #[test]
     fn bad_patterns_are_named() {
         for pattern in
-            ["", ":1094", "a:", "a:0", "a:70000", "a:1*", "a b", "root://a", "a/b", "::1", "[::1", "[]", "[::1]x", "é"]
+            ["", ":1094", "a:", "a:0", "a:70000", "a:1*", "a b", "ftp://a", "a/b", "::1", "[::1", "[]", "[::1]x", "é"]
         {
             let error = AllowListError::Pattern { pattern: pattern.to_owned() };
             assert_eq!(AllowList::parse(&["good", pattern]), Err(error), "{pattern}");

@@ -17,7 +17,7 @@ pub struct ForwardedPath {
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum ForwardingError {
     /// The scheme (in lower case) is known but no client for it exists.
-    #[error("origins of scheme `{scheme}` are not supported yet: use root://")]
+    #[error("origins of scheme `{scheme}` are not supported yet: use root://, or https://")]
     Scheme { scheme: &'static str },
     /// Nothing that can be a host follows the scheme.
     #[error("the path names no origin")]
@@ -27,15 +27,22 @@ pub enum ForwardingError {
     Lfn(#[from] LfnError),
 }
 
-/// Schemes of XRootD's own protocol without TLS.
-const SERVED_SCHEMES: [&str; 2] = ["root", "xroot"];
+/// Schemes of origins that clients may name, other spellings of them included.
+const SERVED_SCHEMES: [(&str, Scheme); 6] = [
+    ("root", Scheme::Root),
+    ("xroot", Scheme::Root),
+    ("http", Scheme::Http),
+    ("dav", Scheme::Http),
+    ("https", Scheme::Https),
+    ("davs", Scheme::Https),
+];
 
 /// Schemes that are recognised in order to say that they are not served.
-const KNOWN_SCHEMES: [&str; 4] = ["roots", "xroots", "http", "https"];
+const KNOWN_SCHEMES: [&str; 2] = ["roots", "xroots"];
 
 impl ForwardedPath {
-    /// Reads a request's path that names an origin: `root://host[:port]//path` and `xroot://…`, with or without a `/`
-    /// before it, with any number of slashes wherever there is one (servers and clients squeeze them: an [`Lfn`]'s
+    /// Reads a request's path that names an origin: `root://host[:port]//path`, `xroot://…`, `https://…` (`davs`) and `http://…`
+    /// (`dav`), with or without a `/` before it, with any number of slashes wherever there is one (servers and clients squeeze them: an [`Lfn`]'s
     /// text is `/root:/host:port/path`). A user before the host is dropped, an IPv6 address stands in brackets.
     ///
     /// `None` when the path does not begin with a known scheme: it is an ordinary name.
@@ -51,15 +58,14 @@ impl ForwardedPath {
         if let Some(scheme) = KNOWN_SCHEMES.into_iter().find(|known| known.eq_ignore_ascii_case(scheme)) {
             return Err(ForwardingError::Scheme { scheme });
         }
-        if !SERVED_SCHEMES.iter().any(|served| served.eq_ignore_ascii_case(scheme)) {
-            return Ok(None);
-        }
+        let served = SERVED_SCHEMES.iter().find(|(served, _)| served.eq_ignore_ascii_case(scheme));
+        let Some((_, scheme)) = served else { return Ok(None) };
         let authority_and_path = rest.trim_start_matches('/');
         let path_start = authority_and_path.find('/').unwrap_or(authority_and_path.len());
         let (authority, path) = authority_and_path.split_at(path_start);
-        let origin = authority.parse::<Endpoint>()?.canonical();
-        let origin = origin.ok_or_else(|| EndpointError { text: authority.to_owned() })?;
-        Ok(Some(Self { origin: origin.into(), lfn: Lfn::parse(path)? }))
+        let server = Endpoint::parse_with_default(authority, scheme.default_port())?.canonical();
+        let server = server.ok_or_else(|| EndpointError { text: authority.to_owned() })?;
+        Ok(Some(Self { origin: OriginId::of(*scheme, server), lfn: Lfn::parse(path)? }))
     }
 }
 
@@ -190,7 +196,7 @@ mod tests {
 
     #[test]
     fn rules_know_other_files_by_their_path() {
-        for path in ["/atlas/f", "/", "/root:", "/https:/h/a"] {
+        for path in ["/atlas/f", "/", "/root:", "/https:", "/roots:/h/a"] {
             let lfn = Lfn::parse(path).unwrap();
             assert_eq!(name_for_rules(&lfn).as_deref(), Some(&lfn));
         }
@@ -215,6 +221,11 @@ mod tests {
             ("/root:/origin.example.:11/a", "origin.example:11", "/a"),
             ("/root:/origin/", "origin:1094", "/"),
             ("/root:/one/root:/two/a", "one:1094", "/root:/two/a"),
+            ("https://dav.example/store/a", "https://dav.example:443", "/store/a"),
+            ("/https:/DAV.example:8443//a", "https://dav.example:8443", "/a"),
+            ("davs://dav.example//a", "https://dav.example:443", "/a"),
+            ("/http:/[::1]/a", "http://[::1]:80", "/a"),
+            ("dav://u:w@h:8080/a", "http://h:8080", "/a"),
         ] {
             let parsed = ForwardedPath::parse(path).unwrap().unwrap();
             assert_eq!((parsed.origin.to_string().as_str(), parsed.lfn.as_str()), (origin, lfn), "{path}");
@@ -230,7 +241,7 @@ mod tests {
 
     #[test]
     fn schemes_without_a_client_are_named() {
-        for (path, scheme) in [("/https:/h/a", "https"), ("roots://h//a", "roots"), ("/XROOTS:/h/a", "xroots")] {
+        for (path, scheme) in [("roots://h//a", "roots"), ("/XROOTS:/h/a", "xroots")] {
             assert_eq!(ForwardedPath::parse(path), Err(ForwardingError::Scheme { scheme }), "{path}");
         }
     }

@@ -88,6 +88,9 @@ fn summary(config: &Config) -> Vec<String> {
                 let servers = std::iter::once(first).chain(others).map(|server| format!("{scheme}://{server}"));
                 servers.collect::<Vec<_>>().join(", ")
             }
+            ExportFiles::HttpOrigins { first, others } => {
+                std::iter::once(first).chain(others).map(ToString::to_string).collect::<Vec<_>>().join(", ")
+            }
             ExportFiles::Directory(directory) => directory.display().to_string(),
         };
         lines.push(format!("export      {} from {files}", export.path));

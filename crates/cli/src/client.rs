@@ -31,7 +31,9 @@ impl FileUrl {
         let authority = text.find("://").map_or(0, |at| at + 3);
         let end = text.get(authority..).and_then(|rest| rest.find(['/', '?'])).map_or(text.len(), |at| authority + at);
         let (server, path) = text.split_at(end);
-        let OriginUrl { server, tls } = parse_origin_url(server).map_err(usage)?;
+        let OriginUrl::Root { server, tls } = parse_origin_url(server).map_err(usage)? else {
+            return Err(usage(format!("`{text}`: this command does not support HTTP")).into());
+        };
         if !path.starts_with('/') {
             return Err(usage(format!("`{text}` has no path")).into());
         }

@@ -4,25 +4,25 @@ mod admin_port;
 mod certificates;
 mod fronts;
 pub(crate) mod gate;
+pub(crate) mod origins;
 mod probe_file;
 
 use admin_port::AdminPort;
 use anyhow::{Context, anyhow};
 use forebay_admin::{Popularity, Recorder, Views};
 use forebay_cache::HealthLimits;
-use forebay_config::{Config, DiskConfig, ExportConfig, ExportFiles, Role, Settings};
-use forebay_engine::{Engine, Export, ExportSource, OriginFactory, RouteError, Routes};
+use forebay_config::{Config, DiskConfig, Role, Settings};
+use forebay_engine::Engine;
 use forebay_front::{Backend, DirectAccess, Front};
 use forebay_index::{IndexFile, IndexOptions};
 use forebay_manager::Manager;
 use forebay_net::{BoundAddress, ListenError, Listener};
-use forebay_origin::{Origin, OwnAddresses, Redirects};
-use forebay_origin_root::{Pool, PoolOptions, RootOrigin, ping};
-use forebay_proto::TlsUse;
+use forebay_origin_root::ping;
 use forebay_store::{Disk, DiskSet, FillerRecord, StoreError, VolumeSpec};
 use forebay_telemetry::{Activity, ActivityOptions, Metrics, Observers, Readiness, Trace};
 use forebay_types::Endpoint;
 use fronts::Listeners;
+use origins::Origins;
 use std::{fmt, net::SocketAddr, os::unix::net::UnixListener, path::PathBuf, sync::Arc, time::Duration};
 use tokio::{sync::watch, task::JoinSet, time::timeout};
 
@@ -53,14 +53,6 @@ pub(crate) struct Bound {
     pub(crate) admin_socket: Option<UnixListener>,
 }
 
-/// Creates the clients of origins.
-#[derive(Clone)]
-struct Origins {
-    options: forebay_origin_root::Options,
-    pool: Arc<Pool>,
-    metrics: Metrics,
-}
-
 /// Path of the index below the first disk's directory.
 const INDEX_IN_STORE: &str = ".forebay/index";
 
@@ -78,15 +70,8 @@ impl Node {
         let runtime = tokio::runtime::Handle::current().metrics();
         metrics.watch_tasks(move || runtime.num_alive_tasks() as u64);
         let credentials = gate::origin_credentials(settings)?;
-        let origins = Origins {
-            options: config.origin.options.clone(),
-            pool: Pool::secured(
-                pool_options(config, &bound),
-                gate::tls_towards_origins(settings)?,
-                credentials.clone(),
-            ),
-            metrics: metrics.clone(),
-        };
+        let own = bound.addresses.iter().chain(&bound.http_addresses).map(BoundAddress::address).collect();
+        let origins = Origins::new(settings, own, credentials.clone(), metrics.clone())?;
         let routes = origins.routes(settings)?;
         let tls = gate::tls_towards_clients(settings)?;
         let gate = gate::open(settings, &credentials)?;
@@ -227,57 +212,6 @@ fn start_trace(config: &Config, metrics: &Metrics) -> anyhow::Result<Option<Trac
     Ok(Some(trace))
 }
 
-impl Origins {
-    fn client(&self, servers: Vec<Endpoint>, tls: TlsUse, redirects: Redirects) -> Arc<dyn Origin> {
-        let options = forebay_origin_root::Options { tls, redirects, ..self.options.clone() };
-        Arc::new(RootOrigin::new(servers, options, Arc::clone(&self.pool), &self.metrics))
-    }
-
-    fn routes(&self, settings: &Settings) -> anyhow::Result<Routes> {
-        let Config { exports, forwarding, forwarding_redirects, decisions, .. } = &settings.config;
-        let origins = self.clone();
-        let redirects = Redirects { to: forwarding_redirects.clone(), setting: "forwarding.redirects" };
-        let factory: OriginFactory = Arc::new(move |server| {
-            origins.client(vec![server.endpoint.clone()], TlsUse::WhenDemanded, redirects.clone())
-        });
-        let routes = exports.iter().map(|export| self.export(export)).collect();
-        let routes = Routes::new(routes, forwarding.clone(), factory).map_err(|error| match &error {
-            RouteError::Overlap { prefix } => blame(settings, |export| export.path == *prefix, "path", &error),
-            RouteError::Directory { directory, .. } => {
-                let is_it =
-                    |export: &ExportConfig| matches!(&export.files, ExportFiles::Directory(it) if it == directory);
-                blame(settings, is_it, "directory", &error)
-            }
-        })?;
-        Ok(routes.with_decisions(decisions.clone()))
-    }
-
-    fn export(&self, export: &ExportConfig) -> Export {
-        let source = match &export.files {
-            ExportFiles::Directory(directory) => ExportSource::Directory(directory.clone()),
-            ExportFiles::Origins { first, others, tls } => {
-                let servers = std::iter::once(first).chain(others).cloned().collect();
-                let redirects = Redirects { to: export.redirects.clone(), setting: "export.redirects" };
-                ExportSource::Origin { origin: self.client(servers, *tls, redirects), server: first.clone().into() }
-            }
-        };
-        Export {
-            prefix: export.path.clone(),
-            source,
-            writes: export.writes,
-            validity: export.validity,
-            authorizes_at_origin: export.checks_origin,
-            service: export.service,
-        }
-    }
-}
-
-/// An error of the export selected by `is_it`.
-fn blame(settings: &Settings, is_it: impl Fn(&ExportConfig) -> bool, key: &str, error: &RouteError) -> anyhow::Error {
-    let index = settings.config.exports.iter().position(is_it).unwrap_or_default();
-    settings.error_at(&format!("export[{index}].{key}"), error).into()
-}
-
 /// Opens the disks, if there are any. If there are several, unusable ones are offline until they can be used.
 fn open_store(settings: &Settings) -> anyhow::Result<Option<Arc<dyn Disk>>> {
     let Config { disks, permissions, .. } = &settings.config;
@@ -314,17 +248,6 @@ fn engine_options(config: &Config, disk: Option<&dyn Disk>, events: Observers) -
         options.index = Arc::new(IndexFile { path, options: IndexOptions { cache_bytes } });
     }
     options
-}
-
-/// Options of connections to origins. None is made to this server itself.
-fn pool_options(config: &Config, bound: &Bound) -> PoolOptions {
-    let addresses: Vec<SocketAddr> =
-        bound.addresses.iter().chain(&bound.http_addresses).map(BoundAddress::address).collect();
-    // The machine's own name is known by its addresses; this one may be that of a load balancer.
-    let name = config.server.options.host_name.as_deref();
-    let named = |address: &SocketAddr| Endpoint::new(name?, address.port()).canonical();
-    let names = addresses.iter().filter_map(named).collect();
-    PoolOptions { own: OwnAddresses { addresses, names }, ..config.origin.pool.clone() }
 }
 
 fn manager_options(config: &Config, events: Observers) -> forebay_manager::Options {

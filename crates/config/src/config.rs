@@ -9,7 +9,7 @@ use forebay_proto::{TlsPolicy, TlsUse};
 use forebay_store::Permissions;
 use forebay_telemetry::{LogFormat, TraceOptions};
 use forebay_trust::{CredentialOptions, SecurityOptions};
-use forebay_types::{Endpoint, Lfn};
+use forebay_types::{Endpoint, Lfn, OriginId};
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
 /// A checked configuration. The values of `default` are not those of the documentation, which conversion writes into it.
@@ -142,6 +142,8 @@ pub struct ExportConfig {
 pub enum ExportFiles {
     /// Interchangeable servers, tried in this order.
     Origins { first: Endpoint, others: Vec<Endpoint>, tls: TlsUse },
+    /// The same of HTTP.
+    HttpOrigins { first: OriginId, others: Vec<OriginId> },
     /// A directory of this machine.
     Directory(PathBuf),
 }
@@ -173,6 +175,9 @@ impl Config {
     pub fn origin_servers(&self) -> Vec<Endpoint> {
         let of_export = |export: &ExportConfig| match &export.files {
             ExportFiles::Origins { first, others, .. } => [std::slice::from_ref(first), others].concat(),
+            ExportFiles::HttpOrigins { first, others } => {
+                std::iter::once(first).chain(others).map(|origin| origin.endpoint.clone()).collect()
+            }
             ExportFiles::Directory(_) => Vec::new(),
         };
         self.exports.iter().flat_map(of_export).collect()
@@ -182,6 +187,6 @@ impl Config {
     #[must_use]
     pub fn is_cache(&self) -> bool {
         !self.forwarding.is_empty()
-            || self.exports.iter().any(|export| matches!(export.files, ExportFiles::Origins { .. }))
+            || self.exports.iter().any(|export| !matches!(export.files, ExportFiles::Directory(_)))
     }
 }

@@ -8,6 +8,7 @@ use crate::{
 use forebay_admin::TokenFile;
 use forebay_net::{ClientTlsFiles, Credential, TlsAcceptor, TlsConnector, TlsError, TrustAnchors};
 use forebay_proto::TlsUse;
+use forebay_types::Scheme;
 use rustix::fs::{Access, access};
 use std::{
     fs,
@@ -83,7 +84,13 @@ fn check_tls(settings: &Settings) -> Option<Problem> {
     {
         return Some(problem(error, ("tls.certificate", "tls.key"), &clients.files.credential));
     }
-    let is_encrypted = |export: &ExportConfig| matches!(export.files, ExportFiles::Origins { tls: TlsUse::Always, .. });
+    let is_encrypted = |export: &ExportConfig| match &export.files {
+        ExportFiles::Origins { tls, .. } => *tls == TlsUse::Always,
+        ExportFiles::HttpOrigins { first, others } => {
+            std::iter::once(first).chain(others).any(|origin| origin.scheme == Scheme::Https)
+        }
+        ExportFiles::Directory(_) => false,
+    };
     let is_trust_needed = tls.own.is_some()
         || tls.trust.ca_dir != TrustAnchors::default().ca_dir
         || settings.config.exports.iter().any(is_encrypted);

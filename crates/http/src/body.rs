@@ -75,6 +75,7 @@ impl Context {
     }
 
     async fn send_ranges(&mut self, content: &Content<'_>) -> Result<Outcome, Cut> {
+        note_operation(content);
         let mut outcome = Outcome::Hit;
         for (number, range) in content.ranges.iter().enumerate() {
             self.begin_part(content, *range);
@@ -183,6 +184,17 @@ impl Context {
     fn end_chunk(&mut self, content: &Content<'_>) {
         if content.is_chunked {
             self.output.append(b"\r\n");
+        }
+    }
+}
+
+/// Counts the ranges of an answer as one read, or as one vector read.
+fn note_operation(content: &Content<'_>) {
+    match content.ranges.as_slice() {
+        [range] => content.handle.note_operation(ReadKind::Read, *range),
+        ranges => {
+            let bytes = ranges.iter().map(|range| range.len()).sum();
+            content.handle.note_vector(u64::try_from(ranges.len()).unwrap_or(u64::MAX), bytes);
         }
     }
 }

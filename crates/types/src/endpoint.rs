@@ -47,7 +47,11 @@ impl Endpoint {
         is_named.then_some(Self { host, port: self.port })
     }
 
-    pub(crate) fn parse_with_default(text: &str, default_port: u16) -> Result<Self, EndpointError> {
+    /// Reads `HOST[:PORT]`, an IPv6 address in brackets, with `default_port` where there is none. A user before an `@` is dropped.
+    ///
+    /// # Errors
+    /// If it is not a server.
+    pub fn parse_with_default(text: &str, default_port: u16) -> Result<Self, EndpointError> {
         let error = || EndpointError { text: text.to_owned() };
         let address = text.rsplit_once('@').map_or(text, |(_, rest)| rest);
         let (host, port) = if let Some(rest) = address.strip_prefix('[') {

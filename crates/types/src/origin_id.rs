@@ -27,6 +27,22 @@ named_enum! {
     }
 }
 
+impl Scheme {
+    /// The port of a server that is named without one.
+    pub const fn default_port(self) -> u16 {
+        match self {
+            Self::Root | Self::Roots => XROOTD_PORT,
+            Self::Http => 80,
+            Self::Https | Self::S3 => 443,
+        }
+    }
+
+    /// Whether it is XRootD's own protocol.
+    pub const fn is_xrootd(self) -> bool {
+        matches!(self, Self::Root | Self::Roots)
+    }
+}
+
 /// A text that is not an [`OriginId`].
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[error("`{text}` is not HOST:PORT or SCHEME://HOST:PORT/BASE")]
@@ -38,6 +54,11 @@ pub struct OriginIdError {
 const BASE_LEN_MAX: usize = 128;
 
 impl OriginId {
+    /// The whole of a server.
+    pub const fn of(scheme: Scheme, endpoint: Endpoint) -> Self {
+        Self { scheme, endpoint, base: String::new() }
+    }
+
     pub fn base(&self) -> &str {
         &self.base
     }
@@ -51,7 +72,7 @@ impl OriginId {
 impl From<Endpoint> for OriginId {
     /// The `root` origin there.
     fn from(endpoint: Endpoint) -> Self {
-        Self { scheme: Scheme::Root, endpoint, base: String::new() }
+        Self::of(Scheme::Root, endpoint)
     }
 }
 
@@ -63,12 +84,7 @@ impl FromStr for OriginId {
         let (scheme, rest) = text.split_once("://").unwrap_or(("root", text));
         let scheme = Scheme::from_name(scheme).ok_or_else(error)?;
         let (server, base) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
-        let port = match scheme {
-            Scheme::Root | Scheme::Roots => XROOTD_PORT,
-            Scheme::Http => 80,
-            Scheme::Https | Scheme::S3 => 443,
-        };
-        let endpoint = Endpoint::parse_with_default(server, port).map_err(|_| error())?;
+        let endpoint = Endpoint::parse_with_default(server, scheme.default_port()).map_err(|_| error())?;
         let is_plain = |part: &str| {
             !matches!(part, "" | "." | "..")
                 && part.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte))

@@ -1,14 +1,19 @@
 //! Origins: whether they answer, and accept this cache.
 
 use super::finding::{Findings, Level, Subject};
-use crate::node::gate;
+use crate::node::{
+    gate,
+    origins::{http_options, http_pool_options},
+};
 use forebay_config::{ExportConfig, ExportFiles};
 use forebay_origin::{DelegatedCredentials, Origin as _, OriginError, OriginPath, Redirects};
+use forebay_origin_http::{HttpOrigin, Pool as HttpPool};
 use forebay_origin_root::{Options, Pool, PoolOptions, RootOrigin};
 use forebay_proto::TlsUse;
 use forebay_telemetry::Metrics;
-use forebay_types::Endpoint;
-use std::{sync::Arc, time::Duration};
+use forebay_trust::OriginCredentials;
+use forebay_types::{Endpoint, OriginId};
+use std::{fmt::Display, sync::Arc, time::Duration};
 
 const CHECK: &str = "origin";
 
@@ -31,17 +36,40 @@ pub(super) async fn check(subject: &Subject<'_>, findings: &mut Findings) {
         }
     };
     let options = PoolOptions { connect_timeout: ANSWER_TIME_MAX, ..config.origin.pool.clone() };
+    let http = HttpPool::new(http_pool_options(&options), tls.clone(), Arc::<OriginCredentials>::clone(&credentials));
     let pool = Pool::secured(options, tls, credentials);
     for export in &config.exports {
-        if let ExportFiles::Origins { first, others, tls } = &export.files {
-            // With an alternative server, an unreachable one is not a failure.
-            let bad = if others.is_empty() { Level::Fail } else { Level::Warn };
-            for server in std::iter::once(first).chain(others) {
-                let asked = ask(&pool, server, *tls, export).await;
-                tell(server, asked, bad, findings);
+        // With an alternative server, an unreachable one is not a failure.
+        let level = |others: usize| if others == 0 { Level::Fail } else { Level::Warn };
+        match &export.files {
+            ExportFiles::Origins { first, others, tls } => {
+                for server in std::iter::once(first).chain(others) {
+                    let asked = ask(&pool, server, *tls, export).await;
+                    tell(server, asked, level(others.len()), findings);
+                }
             }
+            ExportFiles::HttpOrigins { first, others } => {
+                for server in std::iter::once(first).chain(others) {
+                    let asked = ask_http(&http, server, export).await;
+                    tell(server, asked, level(others.len()), findings);
+                }
+            }
+            ExportFiles::Directory(_) => {}
         }
     }
+}
+
+/// Requests the exported directory from an HTTP server.
+async fn ask_http(pool: &Arc<HttpPool>, server: &OriginId, export: &ExportConfig) -> Result<(), OriginError> {
+    let redirects = Redirects { to: export.redirects.clone(), setting: "export.redirects" };
+    let once = Options { attempts: 1, deadline: ANSWER_TIME_MAX, ..Options::default() };
+    let origin =
+        HttpOrigin::new(vec![server.clone()], http_options(&once, redirects), Arc::clone(pool), &Metrics::new());
+    origin.stat(&exported(export)).await.map(drop)
+}
+
+fn exported(export: &ExportConfig) -> OriginPath {
+    OriginPath { lfn: export.path.clone(), cgi: String::new(), delegation: DelegatedCredentials::default() }
 }
 
 /// Requests the exported directory from a server.
@@ -49,11 +77,10 @@ async fn ask(pool: &Arc<Pool>, server: &Endpoint, tls: TlsUse, export: &ExportCo
     let redirects = Redirects { to: export.redirects.clone(), setting: "export.redirects" };
     let options = Options { tls, redirects, attempts: 1, deadline: ANSWER_TIME_MAX, ..Options::default() };
     let origin = RootOrigin::new(vec![server.clone()], options, Arc::clone(pool), &Metrics::new());
-    let path = OriginPath { lfn: export.path.clone(), cgi: String::new(), delegation: DelegatedCredentials::default() };
-    origin.stat(&path).await.map(drop)
+    origin.stat(&exported(export)).await.map(drop)
 }
 
-fn tell(server: &Endpoint, asked: Result<(), OriginError>, bad: Level, findings: &mut Findings) {
+fn tell(server: &impl Display, asked: Result<(), OriginError>, bad: Level, findings: &mut Findings) {
     let Err(error) = asked else { return findings.ok(CHECK, server, "answers") };
     let advice = match &error {
         error if error.is_not_found() => {
@@ -67,7 +94,7 @@ fn tell(server: &Endpoint, asked: Result<(), OriginError>, bad: Level, findings:
             "add a [[credential]] for it, or ask its administrator to authorize this cache"
         }
         OriginError::Tls { .. } => "install its CA, or use roots:// only for origins with TLS",
-        OriginError::Protocol { .. } => "check that this is the port of an XRootD server",
+        OriginError::Protocol { .. } => "check that this is the port of a server of this protocol",
         _ => "check that it is up and reachable from this machine: xrdfs HOST:PORT query config version",
     };
     findings.add(bad, CHECK, server, error, advice);

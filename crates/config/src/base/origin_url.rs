@@ -1,30 +1,38 @@
 //! URLs of origins.
 
 use forebay_proto::TlsUse;
-use forebay_types::Endpoint;
+use forebay_types::{Endpoint, OriginId};
 
-/// A server, and its use of TLS.
+/// An origin as settings and commands name it.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct OriginUrl {
-    pub server: Endpoint,
-    /// TLS if the server demands it (`root://`), or always (`roots://`).
-    pub tls: TlsUse,
+pub enum OriginUrl {
+    /// A server of XRootD's protocol.
+    Root {
+        server: Endpoint,
+        /// TLS if the server demands it (`root://`), or always (`roots://`).
+        tls: TlsUse,
+    },
+    /// An HTTP server, or a path there.
+    Http(OriginId),
 }
 
-/// Reads `root://HOST[:PORT]`, `xroot://…`, or with TLS `roots://…`, `xroots://…`; a slash may follow.
+/// Reads `root://HOST[:PORT]`, `xroot://…`, or with TLS `roots://…`, `xroots://…`; or `https://HOST[:PORT][/PATH]`, `davs://…`, or
+/// without TLS `http://…`, `dav://…`. A slash may follow.
 ///
 /// # Errors
 /// The mistake, and what to write instead.
 pub fn parse_origin_url(text: &str) -> Result<OriginUrl, String> {
     let text = text.trim();
     let Some((scheme, rest)) = text.split_once("://") else {
-        return Err(format!("`{text}` is not an origin: write root://HOST:PORT"));
+        return Err(format!("`{text}` is not an origin: write root://HOST:PORT or https://HOST:PORT"));
     };
     let tls = match scheme.to_ascii_lowercase().as_str() {
         "root" | "xroot" => TlsUse::WhenDemanded,
         "roots" | "xroots" => TlsUse::Always,
+        "https" | "davs" => return parse_http("https", rest, text),
+        "http" | "dav" => return parse_http("http", rest, text),
         _ => {
-            let remedy = "write root://HOST:PORT, or roots:// for TLS";
+            let remedy = "write root://HOST:PORT, roots:// for TLS, or https://HOST:PORT";
             return Err(format!("origins of scheme `{scheme}` are not supported: {remedy}"));
         }
     };
@@ -35,7 +43,17 @@ pub fn parse_origin_url(text: &str) -> Result<OriginUrl, String> {
     let server = server
         .parse()
         .map_err(|_| format!("`{text}` names no server: write root://HOST:PORT (an IPv6 address in brackets)"))?;
-    Ok(OriginUrl { server, tls })
+    Ok(OriginUrl::Root { server, tls })
+}
+
+fn parse_http(scheme: &str, rest: &str, text: &str) -> Result<OriginUrl, String> {
+    let origin = format!("{scheme}://{}", rest.trim_end_matches('/'));
+    let parsed = origin.parse().map_err(|_| {
+        format!(
+            "`{text}` is not an HTTP origin: write {scheme}://HOST:PORT, and after it at most a path of letters, digits and `-._~` below which the exported paths begin"
+        )
+    })?;
+    Ok(OriginUrl::Http(parsed))
 }
 
 #[cfg(test)]
@@ -52,15 +70,26 @@ mod tests {
             ("roots://a", "a:1094", TlsUse::Always),
             ("XROOTS://a", "a:1094", TlsUse::Always),
         ] {
-            let url = parse_origin_url(text).unwrap();
-            assert_eq!((url.server.to_string().as_str(), url.tls), (endpoint, tls), "{text}");
+            assert_eq!(
+                parse_origin_url(text),
+                Ok(OriginUrl::Root { server: endpoint.parse().unwrap(), tls }),
+                "{text}"
+            );
+        }
+        for (text, origin) in [
+            ("https://dav.example", "https://dav.example:443"),
+            ("DAVS://dav.example:8443/", "https://dav.example:8443"),
+            ("http://[::1]:8080/webdav/data/", "http://[::1]:8080/webdav/data"),
+            ("dav://a", "http://a:80"),
+        ] {
+            assert_eq!(parse_origin_url(text), Ok(OriginUrl::Http(origin.parse().unwrap())), "{text}");
         }
     }
 
     #[test]
     fn each_mistake_is_named() {
         for (text, mistake) in [
-            ("https://a", "scheme `https`"),
+            ("ftp://a", "scheme `ftp`"),
             ("rootss://a", "scheme `rootss`"),
             ("origin:1094", "is not an origin"),
             ("root://a//store", "has a path"),
@@ -68,6 +97,8 @@ mod tests {
             ("root://:1094", "names no server"),
             ("root://a:0", "names no server"),
             ("root://a b", "names no server"),
+            ("https://", "is not an HTTP origin"),
+            ("https://a/b?c", "is not an HTTP origin"),
         ] {
             let error = parse_origin_url(text).unwrap_err();
             assert!(error.contains(mistake), "{text}: {error}");

@@ -2,6 +2,7 @@
 
 use super::checker::Checker;
 use crate::{
+    base::OriginUrl,
     config::{ExportConfig, ExportFiles},
     file::{RawExport, RawRule},
 };
@@ -53,13 +54,10 @@ fn read_files(export: &RawExport, span: &Range<usize>, checker: &mut Checker<'_>
     match (export.origins.is_set(), export.directory.is_set()) {
         (true, false) => {
             let urls = export.origins.value()?;
-            let tls = urls.first()?.tls;
-            if urls.iter().any(|url| url.tls != tls) {
-                let text = "some origins with TLS and some without: write roots:// for all of them, or for none";
-                checker.refuse("export.origins", export.origins.span(), text);
+            if urls.iter().all(|url| matches!(url, OriginUrl::Http(_))) {
+                return read_http_origins(export, urls, checker);
             }
-            let mut servers = urls.into_iter().map(|url| url.server);
-            Some(ExportFiles::Origins { first: servers.next()?, others: servers.collect(), tls })
+            read_root_origins(export, urls, checker)
         }
         (false, true) => export.directory.value().map(ExportFiles::Directory),
         (true, true) => {
@@ -73,6 +71,42 @@ fn read_files(export: &RawExport, span: &Range<usize>, checker: &mut Checker<'_>
             None
         }
     }
+}
+
+fn read_root_origins(export: &RawExport, urls: Vec<OriginUrl>, checker: &mut Checker<'_>) -> Option<ExportFiles> {
+    let mut uses = Vec::new();
+    let mut servers = Vec::new();
+    for url in urls {
+        match url {
+            OriginUrl::Root { server, tls } => {
+                servers.push(server);
+                uses.push(tls);
+            }
+            OriginUrl::Http(_) => {
+                let text = "some origins of root:// and some of https://: the servers of one export have one protocol";
+                checker.refuse("export.origins", export.origins.span(), text);
+            }
+        }
+    }
+    let tls = *uses.first()?;
+    if uses.iter().any(|other| *other != tls) {
+        let text = "some origins with TLS and some without: write roots:// for all of them, or for none";
+        checker.refuse("export.origins", export.origins.span(), text);
+    }
+    let mut servers = servers.into_iter();
+    Some(ExportFiles::Origins { first: servers.next()?, others: servers.collect(), tls })
+}
+
+fn read_http_origins(export: &RawExport, urls: Vec<OriginUrl>, checker: &mut Checker<'_>) -> Option<ExportFiles> {
+    if export.writes.value() == Some(Writes::Redirect) {
+        let text = "an HTTP origin cannot serve the root:// clients that would be redirected to it: write \"refuse\"";
+        checker.refuse("export.writes", export.writes.span(), text);
+    }
+    let mut origins = urls.into_iter().filter_map(|url| match url {
+        OriginUrl::Http(origin) => Some(origin),
+        OriginUrl::Root { .. } => None,
+    });
+    Some(ExportFiles::HttpOrigins { first: origins.next()?, others: origins.collect() })
 }
 
 /// Reads the list; a rule takes from `read_ahead` all that it does not override.

@@ -131,11 +131,12 @@ texts! {
     Sample => Self, "`N/M`", |text| {
         Self::parse(text).ok_or_else(|| format!("`{text}` is not a fraction of all opens: write 1/1, or 1/10 for one in ten"))
     };
-    OriginUrl => Self, "`root://HOST:PORT`", |text| parse_origin_url(text);
-    OriginPattern => String, "`HOST`, `HOST:PORT` or `HOST:*`", |text| reported(AllowList::parse(&[text])).map(|_| text.to_owned());
+    OriginUrl => Self, "`root://HOST:PORT` or `https://HOST:PORT`", |text| parse_origin_url(text);
+    OriginPattern => String, "`HOST`, `HOST:PORT` or `HOST:*`, after `https://` for HTTP", |text| reported(AllowList::parse(&[text])).map(|_| text.to_owned());
     Filler => Endpoint, "`root://HOST:PORT`", |text| match parse_origin_url(text)? {
-        OriginUrl { tls: TlsUse::Always, .. } => Err("write root://: a redirect cannot change the encryption of a client's connection".to_owned()),
-        url => Ok(url.server),
+        OriginUrl::Root { tls: TlsUse::Always, .. } => Err("write root://: a redirect cannot change the encryption of a client's connection".to_owned()),
+        OriginUrl::Root { server, .. } => Ok(server),
+        OriginUrl::Http(_) => Err("write root://: a redirect cannot change the protocol of a client".to_owned()),
     };
     Mapping => (PathBuf, PathBuf), "`DIRECTORY=PATH`", parse_mapping;
     Region => (String, String), "`NAME=HOST`", parse_region;

@@ -51,11 +51,11 @@ impl OriginTarget {
         self.service.miss == Miss::Redirect && self.caching.action == Action::Cache
     }
 
-    /// Where the client finds the file at its origin, when it can follow.
+    /// Where the client finds the file at its origin, when it can follow: clients change the server, not the protocol.
     #[must_use]
     pub fn redirect(&self, redirects: Redirects) -> Option<Redirect> {
         // Checked first: the common client can follow no redirect, and no URL is formatted for it.
-        if redirects == Redirects::Never {
+        if redirects == Redirects::Never || !self.server.scheme.is_xrootd() {
             return None;
         }
         // Below an export the path at the origin is the one that the client has asked for.

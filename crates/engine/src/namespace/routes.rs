@@ -209,7 +209,9 @@ impl Routes {
     pub fn write_policy(&self, request: &OpenRequest) -> Result<WritePolicy, Error> {
         // As the operator: the origin authorizes the writer itself after the redirect.
         Ok(match self.resolve(request, &Delegation::Operator)? {
-            Target::Origin(OriginTarget { writes: Writes::Redirect, server, key, decisions, .. }) => {
+            Target::Origin(OriginTarget { writes: Writes::Redirect, server, key, decisions, .. })
+                if server.scheme.is_xrootd() =>
+            {
                 // The client is about to create the file: a remembered "no such file" would hide it from its readers.
                 if let Some(key) = key {
                     decisions.forget_missing(&key);

@@ -1,0 +1,7 @@
+//! Interpretation of answers. No I/O.
+
+pub(crate) mod content_range;
+pub(crate) mod digest;
+pub(crate) mod facts;
+pub(crate) mod multistatus;
+pub(crate) mod status;

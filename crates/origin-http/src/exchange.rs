@@ -1,0 +1,282 @@
+//! One request and its answer, wherever redirects lead it.
+
+use crate::{
+    answer::{
+        facts::text,
+        status::{refusal_kind, retry_after},
+    },
+    options::{DRAIN_MAX, Options},
+    pool::{Connection, Pool},
+    request::Question,
+    target::{Target, server_of},
+};
+use bytes::Bytes;
+use forebay_origin::{OriginError, OriginPath, Redirected, Redirects};
+use forebay_telemetry::OriginMetrics;
+use forebay_types::{Endpoint, OriginId};
+use http_body_util::BodyExt;
+use hyper::{HeaderMap, StatusCode, body::Incoming, header::LOCATION};
+use std::{sync::Arc, time::Duration};
+use tokio::time::{Instant, timeout, timeout_at};
+
+/// The servers of an origin, and the means to send requests to them.
+pub(crate) struct Client {
+    pub(crate) servers: Vec<OriginId>,
+    pub(crate) options: Options,
+    pub(crate) pool: Arc<Pool>,
+    pub(crate) metrics: OriginMetrics,
+}
+
+/// The head of an answer, and the rest to come.
+pub(crate) struct Answer {
+    pub(crate) status: StatusCode,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: Body,
+    /// The URL that gave it, after all redirects.
+    pub(crate) target: Target,
+}
+
+/// The bytes of an answer as they arrive.
+pub(crate) struct Body {
+    incoming: Incoming,
+    /// Given back to the pool after the last byte.
+    connection: Option<Connection>,
+    pool: Arc<Pool>,
+    endpoint: Endpoint,
+    stall_timeout: Duration,
+    doing: &'static str,
+}
+
+/// A request that failed.
+#[derive(Clone, Debug)]
+pub(crate) struct Failure {
+    pub(crate) error: OriginError,
+    /// The pause that the server asks for.
+    pub(crate) retry_after: Option<Duration>,
+}
+
+impl From<OriginError> for Failure {
+    fn from(error: OriginError) -> Self {
+        Self { error, retry_after: None }
+    }
+}
+
+impl Client {
+    /// The target of `path` at a server of the list.
+    pub(crate) fn target(&self, server: &OriginId, path: &OriginPath) -> Target {
+        let has_token = self.pool.shown.towards(&server_of(server), &path.delegation, &self.home()).has_token();
+        // The request's own token must not stand in for the credentials that are to be shown.
+        Target::new(server, path, path.delegation.is_insisting() || has_token)
+    }
+
+    fn home(&self) -> Vec<OriginId> {
+        self.servers.iter().map(server_of).collect()
+    }
+
+    /// Sends `question` to `first` and follows redirects. Statuses other than redirects are answers.
+    pub(crate) async fn ask(
+        &self,
+        first: &Target,
+        path: &OriginPath,
+        question: &Question,
+        deadline: Instant,
+    ) -> Result<Answer, Failure> {
+        let home = self.home();
+        let endpoints: Vec<Endpoint> = home.iter().map(|server| server.endpoint.clone()).collect();
+        let mut visited: Vec<Target> = Vec::new();
+        let mut target = first.clone();
+        loop {
+            let redirect = visited.last().and_then(|by| self.redirected(&endpoints, &target, by));
+            self.metrics.add_request(question.kind());
+            let answer = self.send(&target, path, question, &home, redirect.as_ref(), deadline).await?;
+            if !is_redirect(answer.status) {
+                return Ok(answer);
+            }
+            let endpoint = target.endpoint().clone();
+            let location = text(&answer.headers, &LOCATION).unwrap_or_default().to_owned();
+            let next = target.redirected(&location).map_err(|what| protocol(&endpoint, what))?;
+            // Only directories have another name with a slash: the answer itself is what was asked for.
+            if target.is_directory_at(&next) && matches!(question, Question::Head | Question::Get { .. }) {
+                return Ok(answer);
+            }
+            answer.body.finish().await;
+            self.permit(&endpoints, &endpoint, next.endpoint())?;
+            let limit = self.options.redirect_limit;
+            let is_limit = visited.len() >= usize::try_from(limit).unwrap_or(usize::MAX);
+            if is_limit || next == target || visited.contains(&next) {
+                return Err(OriginError::RedirectLoop { endpoint: first.endpoint().clone(), limit }.into());
+            }
+            visited.push(std::mem::replace(&mut target, next));
+        }
+    }
+
+    fn permit(&self, home: &[Endpoint], by: &Endpoint, target: &Endpoint) -> Result<(), Failure> {
+        let permitted = self.options.redirects.permit(home, &[], target);
+        permitted.map_err(|reason| {
+            let (endpoint, target) = (by.clone(), target.clone());
+            OriginError::RedirectRefused { endpoint, target, reason }.into()
+        })
+    }
+
+    /// Set for servers that must not be at an address of this machine, whatever their name.
+    fn redirected(&self, home: &[Endpoint], target: &Target, by: &Target) -> Option<Redirected> {
+        let Redirects { setting, .. } = self.options.redirects;
+        let may_be_here = home.contains(target.endpoint())
+            || self.options.redirects.reaches_this_machine(home, &[], target.endpoint());
+        (!may_be_here).then(|| Redirected { by: by.endpoint().clone(), setting })
+    }
+
+    /// Sends one request; once more over a new connection if a kept one turns out to be closed.
+    async fn send(
+        &self,
+        target: &Target,
+        path: &OriginPath,
+        question: &Question,
+        home: &[OriginId],
+        redirect: Option<&Redirected>,
+        deadline: Instant,
+    ) -> Result<Answer, Failure> {
+        let endpoint = target.endpoint();
+        let credentials = self.pool.shown.towards(&target.server, &path.delegation, home);
+        let mut may_reuse = true;
+        loop {
+            let connecting = self.pool.connection(&target.server, redirect, may_reuse);
+            let connected = timeout_at(deadline, connecting).await;
+            let mut connection = connected.map_err(|_| timed_out(endpoint, question.doing(), &self.options))??;
+            let token = credentials.token_for(target.is_tls(), connection.is_loopback);
+            let request = question.request(target, token).map_err(|error| protocol(endpoint, error))?;
+            let first_byte = deadline.min(Instant::now() + self.options.first_byte_timeout);
+            let answering = async {
+                // The end of the answer before has to be noticed first.
+                connection.sender.ready().await?;
+                connection.sender.send_request(request).await
+            };
+            match timeout_at(first_byte, answering).await {
+                Ok(Ok(answered)) => {
+                    let (head, incoming) = answered.into_parts();
+                    self.metrics.note_answer(endpoint, question.is_read(), forebay_net::clock::monotonic());
+                    let body = Body {
+                        incoming,
+                        connection: Some(connection),
+                        pool: Arc::clone(&self.pool),
+                        endpoint: endpoint.clone(),
+                        stall_timeout: self.options.stall_timeout,
+                        doing: question.doing(),
+                    };
+                    return Ok(Answer { status: head.status, headers: head.headers, body, target: target.clone() });
+                }
+                // The server has closed it in the meantime: it may do that, and a new connection is not reused.
+                Ok(Err(_)) if connection.is_reused => may_reuse = false,
+                Ok(Err(error)) => return Err(lost(endpoint, question.doing(), &error).into()),
+                Err(_) => return Err(timed_out(endpoint, question.doing(), &self.options).into()),
+            }
+        }
+    }
+}
+
+impl Answer {
+    pub(crate) const fn endpoint(&self) -> &Endpoint {
+        self.target.endpoint()
+    }
+
+    /// The failure that a status which refuses the request stands for.
+    pub(crate) async fn refuse(self, options: &Options) -> Failure {
+        let (endpoint, status) = (self.endpoint().clone(), self.status);
+        let retry_after = retry_after(&self.headers, std::time::UNIX_EPOCH + unix_now());
+        self.body.finish().await;
+        let text = format!("HTTP status {status}");
+        let error = OriginError::Refused { endpoint, kind: refusal_kind(status), text };
+        Failure { error, retry_after: retry_after.map(|pause| pause.min(options.wait_max)) }
+    }
+
+    /// Whether it only says that the path is a directory.
+    pub(crate) fn is_of_directory(&self) -> bool {
+        is_redirect(self.status)
+    }
+}
+
+impl Body {
+    /// The next bytes, never empty; `None` after the last one.
+    ///
+    /// # Errors
+    /// `Lost` or `TimedOut`.
+    pub(crate) async fn next(&mut self) -> Result<Option<Bytes>, OriginError> {
+        loop {
+            let frame = timeout(self.stall_timeout, self.incoming.frame()).await.map_err(|_| {
+                let (endpoint, seconds) = (self.endpoint.clone(), self.stall_timeout.as_secs());
+                OriginError::TimedOut { endpoint, doing: self.doing, seconds }
+            })?;
+            match frame {
+                None => {
+                    if let Some(connection) = self.connection.take() {
+                        self.pool.park(connection);
+                    }
+                    return Ok(None);
+                }
+                Some(Err(error)) => return Err(lost(&self.endpoint, self.doing, &error)),
+                Some(Ok(frame)) => {
+                    if let Ok(bytes) = frame.into_data()
+                        && !bytes.is_empty()
+                    {
+                        return Ok(Some(bytes));
+                    }
+                }
+            }
+        }
+    }
+
+    /// Receives a short rest, so that the connection can be used again.
+    pub(crate) async fn finish(mut self) {
+        let mut left = DRAIN_MAX;
+        while let Ok(Some(bytes)) = self.next().await {
+            left = left.saturating_sub(bytes.len());
+            if left == 0 {
+                return;
+            }
+        }
+    }
+
+    /// All of it, if it is at most `len_max` bytes long.
+    ///
+    /// # Errors
+    /// As [`Self::next`]; `Protocol` if it is longer.
+    pub(crate) async fn whole(mut self, len_max: usize) -> Result<Vec<u8>, OriginError> {
+        let mut whole = Vec::new();
+        while let Some(bytes) = self.next().await? {
+            if whole.len() + bytes.len() > len_max {
+                return Err(protocol(&self.endpoint, format!("it sends an answer of more than {len_max} bytes")));
+            }
+            whole.extend_from_slice(&bytes);
+        }
+        Ok(whole)
+    }
+}
+
+impl Question {
+    const fn is_read(&self) -> bool {
+        matches!(self, Self::Get { .. })
+    }
+}
+
+const fn is_redirect(status: StatusCode) -> bool {
+    matches!(status.as_u16(), 301 | 302 | 303 | 307 | 308)
+}
+
+fn unix_now() -> Duration {
+    Duration::from_secs(u64::try_from(forebay_net::clock::now_unix()).unwrap_or_default())
+}
+
+pub(crate) fn protocol(endpoint: &Endpoint, what: impl ToString) -> OriginError {
+    OriginError::Protocol { endpoint: endpoint.clone(), what: what.to_string() }
+}
+
+fn lost(endpoint: &Endpoint, doing: &'static str, error: &hyper::Error) -> OriginError {
+    // The outer text alone says "error reading a body".
+    let cause = std::error::Error::source(error).map(|cause| format!(": {cause}")).unwrap_or_default();
+    OriginError::Lost { endpoint: endpoint.clone(), doing, reason: format!("{error}{cause}") }
+}
+
+fn timed_out(endpoint: &Endpoint, doing: &'static str, options: &Options) -> OriginError {
+    let seconds = options.first_byte_timeout.as_secs();
+    OriginError::TimedOut { endpoint: endpoint.clone(), doing, seconds }
+}

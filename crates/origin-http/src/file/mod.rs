@@ -1,0 +1,58 @@
+//! A file open at an HTTP server.
+
+mod read;
+
+use crate::{exchange::Client, target::Target};
+use forebay_origin::{Chunks, FileIdentity, OriginFile, OriginPath};
+use forebay_types::ByteRange;
+use parking_lot::Mutex;
+use read::RangeRead;
+use std::sync::Arc;
+use tokio::sync::Semaphore;
+
+/// A file and what its server said about it at the open.
+pub(crate) struct HttpFile {
+    shared: Arc<Shared>,
+}
+
+/// Parts that reads under way keep.
+struct Shared {
+    client: Arc<Client>,
+    turns: Arc<Semaphore>,
+    path: OriginPath,
+    /// Position of the server in the list.
+    server: usize,
+    identity: FileIdentity,
+    /// The URL that answered last, after redirects.
+    target: Mutex<Option<Target>>,
+}
+
+impl HttpFile {
+    pub(crate) fn new(
+        client: Arc<Client>,
+        turns: Arc<Semaphore>,
+        path: OriginPath,
+        server: usize,
+        identity: FileIdentity,
+        target: Target,
+    ) -> Self {
+        // dCache redirects reads only: the first read begins at the door again.
+        let is_redirected = client.servers.get(server).is_some_and(|server| client.target(server, &path) != target);
+        let target = Mutex::new(is_redirected.then_some(target));
+        Self { shared: Arc::new(Shared { client, turns, path, server, identity, target }) }
+    }
+}
+
+impl OriginFile for HttpFile {
+    fn identity(&self) -> FileIdentity {
+        self.shared.identity.clone()
+    }
+
+    fn verifies_pages(&self) -> bool {
+        false
+    }
+
+    fn read_many(&self, ranges: &[ByteRange]) -> Vec<Chunks> {
+        ranges.iter().map(|range| RangeRead::start(Arc::clone(&self.shared), *range)).collect()
+    }
+}

@@ -1,0 +1,203 @@
+//! Reads one range, resuming it where a connection ends.
+
+use super::Shared;
+use crate::{
+    answer::{
+        content_range::ContentRange,
+        facts::{is_identity, range_in, validator_in},
+    },
+    exchange::{Answer, Failure, protocol},
+    options::SKIP_MAX,
+    request::Question,
+    servers::Attempts,
+    target::Target,
+};
+use bytes::Bytes;
+use forebay_origin::{Chunk, Chunks, OriginError, count_failure};
+use forebay_types::{ByteRange, ValidatorMatch};
+use std::sync::Arc;
+use tokio::sync::mpsc;
+
+/// A range on its way to a reader.
+pub(super) struct RangeRead {
+    shared: Arc<Shared>,
+    /// The bytes that have not come yet.
+    rest: ByteRange,
+    sender: mpsc::UnboundedSender<Result<Chunk, OriginError>>,
+}
+
+/// Why an attempt ended before the last byte.
+enum Stop {
+    Failed(Failure),
+    /// The reader has left.
+    Abandoned,
+}
+
+impl<T: Into<Failure>> From<T> for Stop {
+    fn from(failure: T) -> Self {
+        Self::Failed(failure.into())
+    }
+}
+
+impl RangeRead {
+    /// Begins to read `range`. A task of its own receives it: a connection must not wait for a slow reader, since others wait
+    /// for their turn.
+    pub(super) fn start(shared: Arc<Shared>, range: ByteRange) -> Chunks {
+        let (sender, chunks) = Chunks::channel();
+        let read = Self { shared, rest: range, sender };
+        tokio::spawn(read.run());
+        chunks
+    }
+
+    async fn run(mut self) {
+        let shared = Arc::clone(&self.shared);
+        let options = &shared.client.options;
+        let mut attempts = Attempts::new(options, 1, 0, options.read_attempts);
+        while !self.rest.is_empty() {
+            let before = self.rest.start();
+            let failure = match self.attempt(&attempts).await {
+                Ok(()) => continue,
+                Err(Stop::Abandoned) => return,
+                Err(Stop::Failed(failure)) => failure,
+            };
+            count_failure(&shared.client.metrics, &failure.error, true);
+            if self.rest.start() > before {
+                attempts.restart();
+            }
+            if let Err(error) = attempts.after(failure, false).await {
+                // A reader that has left needs no error.
+                let _ = self.sender.send(Err(error));
+                return;
+            }
+        }
+    }
+
+    /// Requests the rest once and passes on what comes.
+    async fn attempt(&mut self, attempts: &Attempts<'_>) -> Result<(), Stop> {
+        let shared = Arc::clone(&self.shared);
+        let turn = tokio::select! {
+            turn = shared.turns.acquire() => turn,
+            () = self.sender.closed() => return Err(Stop::Abandoned),
+        };
+        let _turn = turn.map_err(|_| self.broken("it is shutting down"))?;
+        let etag = shared.identity.validator.etag().cloned();
+        let question = Question::Get { range: self.rest, etag };
+        let known = shared.target.lock().clone();
+        let is_known = known.is_some();
+        let target = match known {
+            Some(target) => target,
+            None => self.door()?,
+        };
+        let asked = tokio::select! {
+            asked = shared.client.ask(&target, &shared.path, &question, attempts.deadline()) => asked,
+            () = self.sender.closed() => return Err(Stop::Abandoned),
+        };
+        let answer = match asked {
+            // A URL behind a redirect may have ended: the door gives another one.
+            Ok(answer) if is_known && !answer.status.is_success() => {
+                *shared.target.lock() = None;
+                answer.body.finish().await;
+                let door = self.door()?;
+                shared.client.ask(&door, &shared.path, &question, attempts.deadline()).await?
+            }
+            Err(failure) => {
+                *shared.target.lock() = None;
+                return Err(failure.into());
+            }
+            Ok(answer) => answer,
+        };
+        self.receive(answer).await
+    }
+
+    /// The URL of the file at the server of the list that opened it.
+    fn door(&self) -> Result<Target, Stop> {
+        let Shared { client, server, path, .. } = &*self.shared;
+        let server = client.servers.get(*server).ok_or_else(|| self.broken("its server is gone"))?;
+        Ok(client.target(server, path))
+    }
+
+    fn broken(&self, what: &'static str) -> Stop {
+        protocol(&self.shared.identity.origin.endpoint, what).into()
+    }
+
+    async fn receive(&mut self, answer: Answer) -> Result<(), Stop> {
+        let shared = Arc::clone(&self.shared);
+        let Some(mut skip_len) = self.check(&answer)? else {
+            return Err(answer.refuse(&shared.client.options).await.into());
+        };
+        *shared.target.lock() = Some(answer.target.clone());
+        let is_partial = range_in(&answer.headers).is_some();
+        let mut body = answer.body;
+        while !self.rest.is_empty() {
+            let received = tokio::select! {
+                received = body.next() => received?,
+                () = self.sender.closed() => return Err(Stop::Abandoned),
+            };
+            let Some(bytes) = received else {
+                let (endpoint, offset) = (shared.identity.origin.endpoint.clone(), self.rest.start());
+                let expected_bytes = self.rest.len();
+                return Err(OriginError::ShortRead { endpoint, offset, received_bytes: 0, expected_bytes }.into());
+            };
+            self.pass_on(bytes, &mut skip_len)?;
+        }
+        // The rest of a file whose server ignores ranges is not wanted.
+        if is_partial {
+            body.finish().await;
+        }
+        Ok(())
+    }
+
+    /// Bytes to drop before the wanted ones; `None` if the answer refuses the request.
+    fn check(&self, answer: &Answer) -> Result<Option<u64>, Stop> {
+        let identity = &self.shared.identity;
+        let endpoint = answer.endpoint();
+        let changed = || OriginError::Changed { endpoint: endpoint.clone() };
+        match answer.status.as_u16() {
+            206 | 200 => {}
+            // The entity tag is another one, or the file is shorter than the range.
+            412 | 416 => return Err(changed().into()),
+            _ => return Ok(None),
+        }
+        if !is_identity(&answer.headers) {
+            return Err(protocol(endpoint, "it sends compressed bytes although it was asked for none").into());
+        }
+        // Servers that ignore `If-Match` are found out here.
+        if validator_in(&answer.headers).compare(&identity.validator) == ValidatorMatch::Different {
+            return Err(changed().into());
+        }
+        if answer.status.as_u16() == 200 {
+            let skip_len = self.rest.start();
+            if skip_len > SKIP_MAX {
+                let what = "it serves no ranges, and the file is too long to be read from its beginning each time";
+                return Err(protocol(endpoint, what).into());
+            }
+            return Ok(Some(skip_len));
+        }
+        let Some(ContentRange { range, size }) = range_in(&answer.headers) else {
+            return Err(protocol(endpoint, "it sends a part of the file without stating which").into());
+        };
+        if size.is_some_and(|size| size != identity.size) {
+            return Err(changed().into());
+        }
+        if range.start() != self.rest.start() || range.end() > self.rest.end() {
+            return Err(
+                protocol(endpoint, format!("it sends bytes {range} although {} were requested", self.rest)).into()
+            );
+        }
+        Ok(Some(0))
+    }
+
+    fn pass_on(&mut self, mut bytes: Bytes, skip_len: &mut u64) -> Result<(), Stop> {
+        let len = |bytes: &Bytes| u64::try_from(bytes.len()).unwrap_or(u64::MAX);
+        let skipped = usize::try_from((*skip_len).min(len(&bytes))).unwrap_or(bytes.len());
+        drop(bytes.split_to(skipped));
+        *skip_len -= u64::try_from(skipped).unwrap_or_default();
+        bytes.truncate(usize::try_from(self.rest.len()).unwrap_or(usize::MAX));
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        self.shared.client.metrics.add_bytes(len(&bytes));
+        self.rest = ByteRange::between(self.rest.start() + len(&bytes), self.rest.end());
+        self.sender.send(Ok(Chunk::from(bytes))).map_err(|_| Stop::Abandoned)
+    }
+}

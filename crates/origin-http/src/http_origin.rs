@@ -1,0 +1,257 @@
+//! Implements the trait of origins for HTTP servers.
+
+use crate::{
+    answer::{
+        digest::checksum_in,
+        facts::{size_in, validator_in},
+        multistatus::{self, Resource},
+    },
+    exchange::{Answer, Client, Failure, protocol},
+    file::HttpFile,
+    options::{LISTING_LEN_MAX, Options, REQUESTS_MAX},
+    pool::Pool,
+    request::Question,
+    target::Target,
+};
+use forebay_origin::{
+    Checksum, FileIdentity, ListDetail, Origin, OriginError, OriginFile, OriginFuture, OriginPath, RefusalKind,
+};
+use forebay_telemetry::Metrics;
+use forebay_types::{ByteRange, DirEntry, FileKind, FileStat, OriginId, Validator};
+use hyper::StatusCode;
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering::Relaxed},
+};
+use tokio::{sync::Semaphore, time::Instant};
+
+/// One or several interchangeable HTTP servers, asked in the order of the list.
+pub struct HttpOrigin {
+    client: Arc<Client>,
+    label: String,
+    /// Cleared when the origin has refused a request of WebDAV.
+    has_webdav: AtomicBool,
+    turns: Arc<Semaphore>,
+}
+
+/// Size and validator of a file, and the URL that gave them.
+struct Head {
+    size: u64,
+    validator: Validator,
+    target: Target,
+}
+
+impl HttpOrigin {
+    /// An origin of these servers, reached through `pool` and counted under the first one's name.
+    ///
+    /// # Panics
+    /// When `servers` is empty.
+    #[must_use]
+    pub fn new(servers: Vec<OriginId>, options: Options, pool: Arc<Pool>, metrics: &Metrics) -> Self {
+        assert!(!servers.is_empty(), "an origin has at least one server");
+        let label = servers.first().map(ToString::to_string).unwrap_or_default();
+        let metrics = servers.first().map(|first| metrics.origin(first)).unwrap_or_default();
+        let client = Arc::new(Client { servers, options, pool, metrics });
+        Self { client, label, has_webdav: AtomicBool::new(true), turns: Arc::new(Semaphore::new(REQUESTS_MAX)) }
+    }
+
+    async fn open_file(&self, path: &OriginPath) -> Result<HttpFile, OriginError> {
+        let attempt = |server, deadline| self.head(server, path, deadline);
+        let (Head { size, validator, target }, index) = self.client.with_servers(attempt).await?;
+        let identity = FileIdentity { size, validator, origin: self.server(index) };
+        Ok(HttpFile::new(Arc::clone(&self.client), Arc::clone(&self.turns), path.clone(), index, identity, target))
+    }
+
+    fn server(&self, index: usize) -> OriginId {
+        let servers = &self.client.servers;
+        servers
+            .get(index)
+            .or_else(|| servers.first())
+            .cloned()
+            .unwrap_or_else(|| forebay_types::Endpoint::new("", 0).into())
+    }
+
+    /// Size and validator of a file, by `HEAD`, or by its first byte where that is not possible.
+    async fn head(&self, server: &OriginId, path: &OriginPath, deadline: Instant) -> Result<Head, Failure> {
+        let target = self.client.target(server, path);
+        let answer = self.client.ask(&target, path, &Question::Head, deadline).await?;
+        // Presigned URLs are for one method; some servers compute a length only when they send bytes.
+        let needs_bytes = matches!(answer.status.as_u16(), 403 | 405 | 501)
+            || (answer.status.is_success() && size_in(&answer.headers).is_none());
+        if !needs_bytes {
+            return self.read_head(answer).await;
+        }
+        answer.body.finish().await;
+        let first_byte = Question::Get { range: ByteRange::at(0, 1), etag: None };
+        let answer = self.client.ask(&target, path, &first_byte, deadline).await?;
+        self.read_head(answer).await
+    }
+
+    async fn read_head(&self, answer: Answer) -> Result<Head, Failure> {
+        let endpoint = answer.endpoint().clone();
+        if answer.is_of_directory() {
+            let text = "it is a directory".to_owned();
+            return Err(OriginError::Refused { endpoint, kind: RefusalKind::IsDirectory, text }.into());
+        }
+        let is_empty = answer.status == StatusCode::RANGE_NOT_SATISFIABLE;
+        if !answer.status.is_success() && !is_empty {
+            return Err(answer.refuse(&self.client.options).await);
+        }
+        let size = if is_empty { Some(0) } else { size_in(&answer.headers) };
+        let size = size.ok_or_else(|| protocol(&endpoint, "it does not state the size of the file"))?;
+        let head = Head { size, validator: validator_in(&answer.headers), target: answer.target.clone() };
+        answer.body.finish().await;
+        Ok(head)
+    }
+
+    /// The properties of a path, or of it and the entries below it.
+    async fn properties(
+        &self,
+        server: &OriginId,
+        path: &OriginPath,
+        question: &Question,
+        deadline: Instant,
+    ) -> Result<(Target, Vec<Resource>), Failure> {
+        let mut target = self.client.target(server, path);
+        if matches!(question, Question::List) {
+            // Without the slash some servers redirect, and some list nothing.
+            target = target.as_directory();
+        }
+        let answer = self.client.ask(&target, path, question, deadline).await?;
+        if answer.status != StatusCode::MULTI_STATUS {
+            let is_known = matches!(answer.status.as_u16(), 401 | 403 | 404 | 408 | 410 | 429 | 500..=599);
+            if !is_known || answer.status == StatusCode::NOT_IMPLEMENTED {
+                self.has_webdav.store(false, Relaxed);
+                answer.body.finish().await;
+                return Err(unsupported(&target).into());
+            }
+            return Err(answer.refuse(&self.client.options).await);
+        }
+        let endpoint = answer.endpoint().clone();
+        let xml = answer.body.whole(LISTING_LEN_MAX).await?;
+        let resources = multistatus::parse(&xml).map_err(|what| protocol(&endpoint, format!("its listing: {what}")))?;
+        Ok((target, resources))
+    }
+
+    async fn stat_by_webdav(&self, path: &OriginPath) -> Result<FileStat, OriginError> {
+        let attempt = |server, deadline| self.properties(server, path, &Question::Properties, deadline);
+        let ((target, resources), _) = self.client.with_servers(attempt).await?;
+        let resource = resources.first().ok_or_else(|| protocol(target.endpoint(), "it sends no properties"))?;
+        Ok(stat_of(resource))
+    }
+
+    async fn stat_by_head(&self, path: &OriginPath) -> Result<(FileStat, Validator), OriginError> {
+        let attempt = |server, deadline| self.head(server, path, deadline);
+        match self.client.with_servers(attempt).await {
+            Ok((Head { size, validator, .. }, _)) => {
+                let resource = Resource { size: Some(size), mtime: validator.mtime(), ..Resource::default() };
+                Ok((stat_of(&resource), validator))
+            }
+            Err(error) if error.refusal() == Some(RefusalKind::IsDirectory) => {
+                Ok((stat_of(&Resource { is_directory: true, ..Resource::default() }), Validator::default()))
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn list_directory(&self, path: &OriginPath) -> Result<Vec<DirEntry>, OriginError> {
+        let attempt = |server, deadline| self.properties(server, path, &Question::List, deadline);
+        let ((target, resources), index) = self.client.with_servers(attempt).await?;
+        let base = self.client.servers.get(index).map(OriginId::base).unwrap_or_default();
+        let directory = format!("{base}{}", path.lfn.as_str().trim_end_matches('/'));
+        let is_directory = |resource: &Resource| resource.path == directory && resource.is_directory;
+        if let [only] = resources.as_slice()
+            && !is_directory(only)
+        {
+            let (endpoint, text) = (target.endpoint().clone(), "it is not a directory".to_owned());
+            return Err(OriginError::Refused { endpoint, kind: RefusalKind::NotFile, text });
+        }
+        Ok(resources.iter().filter_map(|resource| entry_of(resource, &directory)).collect())
+    }
+
+    async fn ask_for_checksum(&self, path: &OriginPath, algorithm: Option<&str>) -> Result<Checksum, OriginError> {
+        let question = &Question::Checksum(algorithm.map(str::to_ascii_lowercase));
+        let attempt = |server, deadline| async move {
+            let target = self.client.target(server, path);
+            let answer = self.client.ask(&target, path, question, deadline).await?;
+            if !answer.status.is_success() {
+                return Err(answer.refuse(&self.client.options).await);
+            }
+            let (endpoint, found) = (answer.endpoint().clone(), checksum_in(&answer.headers, algorithm));
+            answer.body.finish().await;
+            found.ok_or_else(|| {
+                let text = "it sends no such checksum".to_owned();
+                OriginError::Refused { endpoint, kind: RefusalKind::Unsupported, text }.into()
+            })
+        };
+        self.client.with_servers(attempt).await.map(|(checksum, _)| checksum)
+    }
+}
+
+impl Origin for HttpOrigin {
+    fn label(&self) -> &str {
+        &self.label
+    }
+
+    fn acts_for_clients(&self) -> bool {
+        self.client.servers.first().is_some_and(|first| self.client.pool.shown.are_of_clients(first))
+    }
+
+    fn open<'a>(&'a self, path: &'a OriginPath) -> OriginFuture<'a, Arc<dyn OriginFile>> {
+        Box::pin(async move { Ok(Arc::new(self.open_file(path).await?) as Arc<dyn OriginFile>) })
+    }
+
+    fn stat<'a>(&'a self, path: &'a OriginPath) -> OriginFuture<'a, FileStat> {
+        Box::pin(async move {
+            if self.has_webdav.load(Relaxed) {
+                match self.stat_by_webdav(path).await {
+                    Err(error) if error.refusal() == Some(RefusalKind::Unsupported) => {}
+                    answered => return answered,
+                }
+            }
+            self.stat_by_head(path).await.map(|(stat, _)| stat)
+        })
+    }
+
+    /// Asks as an open does: validators of properties may differ from those of answers with bytes.
+    fn stat_with_validator<'a>(&'a self, path: &'a OriginPath) -> OriginFuture<'a, (FileStat, Validator)> {
+        Box::pin(self.stat_by_head(path))
+    }
+
+    fn list<'a>(&'a self, path: &'a OriginPath, _detail: ListDetail) -> OriginFuture<'a, Vec<DirEntry>> {
+        Box::pin(self.list_directory(path))
+    }
+
+    fn checksum<'a>(&'a self, path: &'a OriginPath, algorithm: Option<&'a str>) -> OriginFuture<'a, Checksum> {
+        Box::pin(self.ask_for_checksum(path, algorithm))
+    }
+}
+
+fn unsupported(target: &Target) -> OriginError {
+    let (endpoint, text) = (target.endpoint().clone(), "it does not support WebDAV".to_owned());
+    OriginError::Refused { endpoint, kind: RefusalKind::Unsupported, text }
+}
+
+fn stat_of(resource: &Resource) -> FileStat {
+    let kind = if resource.is_directory { FileKind::Directory } else { FileKind::File };
+    FileStat {
+        id: 0,
+        kind,
+        size: resource.size.unwrap_or_default(),
+        mtime: resource.mtime.unwrap_or_default(),
+        readable: true,
+        executable: resource.is_directory,
+        offline: false,
+        cached: false,
+        access: None,
+    }
+}
+
+/// The entry of `directory` that a resource is; `None` for the directory itself and whatever lies elsewhere.
+fn entry_of(resource: &Resource, directory: &str) -> Option<DirEntry> {
+    let name = resource.path.strip_prefix(directory)?.strip_prefix('/')?;
+    if name.is_empty() || name.contains('/') || matches!(name, "." | "..") {
+        return None;
+    }
+    Some(DirEntry { name: name.to_owned(), stat: Some(stat_of(resource)), checksum: None })
+}

@@ -1,0 +1,19 @@
+//! Origins over `http://` and `https://`.
+//!
+//! From the outside in: [`HttpOrigin`] asks the servers of its list in order (`servers`), an open file ([`file`]) reads ranges
+//! and resumes them, `exchange` sends one request and follows its redirects, over connections that the process keeps in a
+//! [`Pool`]. The modules of `answer` interpret heads and bodies of answers and do no I/O.
+
+mod answer;
+mod exchange;
+mod file;
+mod http_origin;
+mod options;
+mod pool;
+mod request;
+mod servers;
+mod target;
+
+pub use http_origin::HttpOrigin;
+pub use options::{Options, PoolOptions};
+pub use pool::Pool;

@@ -1,0 +1,115 @@
+//! Requests to HTTP servers.
+
+use crate::target::Target;
+use bytes::Bytes;
+use forebay_auth::Token;
+use forebay_telemetry::RequestKind;
+use forebay_types::{ByteRange, ETag};
+use http_body_util::Empty;
+use hyper::{
+    Method, Request,
+    header::{ACCEPT_ENCODING, AUTHORIZATION, HOST, HeaderName, HeaderValue, IF_MATCH, RANGE, USER_AGENT, VIA},
+};
+use zeroize::Zeroizing;
+
+/// Headers of WebDAV (RFC 4918) and of digests (RFC 3230, RFC 9530).
+const DEPTH: HeaderName = HeaderName::from_static("depth");
+const WANT_DIGEST: HeaderName = HeaderName::from_static("want-digest");
+const WANT_REPR_DIGEST: HeaderName = HeaderName::from_static("want-repr-digest");
+
+/// A request to the servers of an origin, without the server.
+#[derive(Clone, Debug)]
+pub(crate) enum Question {
+    /// Size and validators of a file.
+    Head,
+    /// The checksum of the algorithm, or any that clients of this field use.
+    Checksum(Option<String>),
+    /// Bytes of the file, if it still has the entity tag.
+    Get { range: ByteRange, etag: Option<ETag> },
+    /// Properties of the path itself.
+    Properties,
+    /// Properties of the entries of a directory.
+    List,
+}
+
+impl Question {
+    /// The operation, for messages about failures.
+    pub(crate) const fn doing(&self) -> &'static str {
+        match self {
+            Self::Head => "opening a file",
+            Self::Checksum(_) => "asking for a checksum",
+            Self::Get { .. } => "reading",
+            Self::Properties => "asking for a stat",
+            Self::List => "listing a directory",
+        }
+    }
+
+    pub(crate) const fn kind(&self) -> RequestKind {
+        match self {
+            Self::Head => RequestKind::Open,
+            Self::Checksum(_) => RequestKind::Query,
+            Self::Get { .. } => RequestKind::Read,
+            Self::Properties => RequestKind::Stat,
+            Self::List => RequestKind::Dirlist,
+        }
+    }
+
+    /// The request to `target`, with `token` if the server is shown one.
+    ///
+    /// # Errors
+    /// If a part of it cannot be a part of a request.
+    pub(crate) fn request(
+        &self,
+        target: &Target,
+        token: Option<&Token>,
+    ) -> Result<Request<Empty<Bytes>>, hyper::http::Error> {
+        let mut request = Request::builder()
+            .method(self.method())
+            .uri(&target.path_and_query)
+            .header(HOST, target.host())
+            .header(USER_AGENT, concat!("forebay/", env!("CARGO_PKG_VERSION")))
+            .header(VIA, "1.1 forebay")
+            // Ranges are of the stored bytes; servers that compress count others.
+            .header(ACCEPT_ENCODING, "identity");
+        if let Some(token) = token {
+            let text = Zeroizing::new(format!("Bearer {}", token.expose()));
+            let mut value = HeaderValue::from_str(&text)?;
+            value.set_sensitive(true);
+            request = request.header(AUTHORIZATION, value);
+        }
+        request = match self {
+            Self::Head => request,
+            Self::Checksum(algorithm) => with_digest(request, algorithm.as_deref()),
+            Self::Get { range, etag } => {
+                let last = range.end().saturating_sub(1);
+                let request = request.header(RANGE, format!("bytes={}-{last}", range.start()));
+                // Weak tags never match here (RFC 9110, 13.1.1).
+                match etag.as_ref().filter(|etag| !etag.is_weak()) {
+                    Some(etag) => request.header(IF_MATCH, etag.as_str()),
+                    None => request,
+                }
+            }
+            Self::Properties => request.header(DEPTH, "0"),
+            Self::List => request.header(DEPTH, "1"),
+        };
+        request.body(Empty::new())
+    }
+
+    fn method(&self) -> Method {
+        match self {
+            Self::Head | Self::Checksum(_) => Method::HEAD,
+            Self::Get { .. } => Method::GET,
+            Self::Properties | Self::List => Method::from_bytes(b"PROPFIND").unwrap_or(Method::GET),
+        }
+    }
+}
+
+fn with_digest(request: hyper::http::request::Builder, algorithm: Option<&str>) -> hyper::http::request::Builder {
+    let Some(algorithm) = algorithm else {
+        return request
+            .header(WANT_DIGEST, "adler32,md5;q=0.5,crc32c;q=0.3")
+            .header(WANT_REPR_DIGEST, "adler=3,md5=2,crc32c=1");
+    };
+    let new_name = if algorithm == "adler32" { "adler" } else { algorithm };
+    request.header(WANT_DIGEST, algorithm).header(WANT_REPR_DIGEST, format!("{new_name}=1"))
+}

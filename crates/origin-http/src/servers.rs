@@ -1,0 +1,123 @@
+//! Attempts of one operation over the servers of an origin.
+
+use crate::{
+    exchange::{Client, Failure},
+    options::Options,
+};
+use forebay_origin::{OriginError, count_failure};
+use forebay_types::OriginId;
+use std::time::Duration;
+use tokio::time::{Instant, sleep};
+
+/// Which server to ask next after a failure, and when.
+pub(crate) struct Attempts<'a> {
+    options: &'a Options,
+    servers: usize,
+    count: u32,
+    failures: u32,
+    rounds: u32,
+    current: usize,
+    deadline: Instant,
+}
+
+impl<'a> Attempts<'a> {
+    /// `count` attempts, beginning with the server at `first`.
+    pub(crate) fn new(options: &'a Options, servers: usize, first: usize, count: u32) -> Self {
+        let deadline = Instant::now() + options.deadline;
+        Self { options, servers, count, failures: 0, rounds: 0, current: first, deadline }
+    }
+
+    pub(crate) const fn current(&self) -> usize {
+        self.current
+    }
+
+    pub(crate) const fn deadline(&self) -> Instant {
+        self.deadline
+    }
+
+    /// Forgets the failures: there was progress.
+    pub(crate) fn restart(&mut self) {
+        (self.failures, self.rounds) = (0, 0);
+        self.deadline = Instant::now() + self.options.deadline;
+    }
+
+    /// Waits until it is time for the next attempt, at the next server if `moves_on`.
+    ///
+    /// # Errors
+    /// The failure's own error when it is final or no attempt is left.
+    pub(crate) async fn after(&mut self, failure: Failure, moves_on: bool) -> Result<(), OriginError> {
+        self.failures += 1;
+        let is_last = self.failures >= self.count.max(u32::try_from(self.servers).unwrap_or(u32::MAX));
+        let others_left = moves_on && usize::try_from(self.failures).is_ok_and(|asked| asked < self.servers);
+        // Another server may accept what this one refuses; a second round would only repeat the answers.
+        let may_help = failure.error.is_retryable() || (others_left && concerns_one_server(&failure.error));
+        if is_last || !may_help {
+            return Err(failure.error);
+        }
+        if moves_on {
+            self.current = (self.current + 1) % self.servers.max(1);
+        }
+        let own_pause = if others_left { Duration::ZERO } else { self.next_pause() };
+        // A server that says when to come again is asked then, unless there is another one.
+        let asked_pause = if others_left { None } else { failure.retry_after };
+        let pause = own_pause.max(asked_pause.unwrap_or_default());
+        if Instant::now() + pause >= self.deadline {
+            return Err(failure.error);
+        }
+        if !pause.is_zero() {
+            sleep(pause).await;
+        }
+        Ok(())
+    }
+
+    fn next_pause(&mut self) -> Duration {
+        let pause = self.options.back_off_min.saturating_mul(1 << self.rounds.min(16)).min(self.options.back_off_max);
+        self.rounds += 1;
+        pause
+    }
+}
+
+impl Client {
+    /// Runs `attempt` with the servers of the list until it succeeds.
+    pub(crate) async fn with_servers<'a, T, F>(
+        &'a self,
+        mut attempt: impl FnMut(&'a OriginId, Instant) -> F,
+    ) -> Result<(T, usize), OriginError>
+    where
+        F: Future<Output = Result<T, Failure>>,
+    {
+        let mut attempts = Attempts::new(&self.options, self.servers.len(), 0, self.options.attempts);
+        loop {
+            let Some(server) = self.servers.get(attempts.current()) else {
+                let endpoint = forebay_types::Endpoint::new("nowhere", 0);
+                return Err(OriginError::Unreachable { endpoint, reason: "the origin has no server".to_owned() });
+            };
+            match attempt(server, attempts.deadline()).await {
+                Ok(done) => return Ok((done, attempts.current())),
+                Err(failure) => {
+                    count_failure(&self.metrics, &failure.error, !self.pool.shown.are_of_clients(server));
+                    attempts.after(failure, true).await?;
+                }
+            }
+        }
+    }
+}
+
+/// Whether another server of the list may answer differently.
+const fn concerns_one_server(error: &OriginError) -> bool {
+    match error {
+        OriginError::Refused { .. }
+        | OriginError::Tls { .. }
+        | OriginError::Authentication { .. }
+        | OriginError::Protocol { .. }
+        | OriginError::RedirectLoop { .. }
+        | OriginError::RedirectRefused { .. } => true,
+        OriginError::Unreachable { .. }
+        | OriginError::Lost { .. }
+        | OriginError::TimedOut { .. }
+        | OriginError::Corrupt { .. }
+        | OriginError::ShortRead { .. }
+        | OriginError::Changed { .. }
+        | OriginError::Itself { .. } => false,
+    }
+}

@@ -1,0 +1,208 @@
+//! Reads of open files.
+
+use crate::scripted::{Reply, Seen, Server, origin_with, path};
+use forebay_origin::{Chunks, Origin, OriginError, OriginFile};
+use forebay_origin_http::Options;
+use forebay_types::ByteRange;
+use std::{sync::Arc, time::Duration};
+
+const LEN: usize = 100_000;
+
+fn content() -> Vec<u8> {
+    (0..LEN).map(|n| u8::try_from(n * 7 % 251).unwrap()).collect()
+}
+
+fn head(etag: &str) -> Reply {
+    Reply::new("200 OK", &format!("Content-Length: {LEN}\nETag: {etag}"), b"")
+}
+
+/// Answers as a server with ranges does.
+fn part(seen: &Seen, etag: &str) -> Reply {
+    let (start, end) = seen.range().unwrap();
+    let headers =
+        format!("Content-Length: {}\nContent-Range: bytes {start}-{}/{LEN}\nETag: {etag}", end - start, end - 1);
+    Reply::new("206 Partial Content", &headers, &content()[start..end])
+}
+
+fn ordinary(seen: &Seen) -> Reply {
+    if seen.method == "HEAD" { head("\"one\"") } else { part(seen, "\"one\"") }
+}
+
+async fn collect(mut chunks: Chunks) -> Result<Vec<u8>, OriginError> {
+    let mut bytes = Vec::new();
+    while let Some(chunk) = chunks.next().await {
+        bytes.extend_from_slice(&chunk?.bytes);
+    }
+    Ok(bytes)
+}
+
+async fn open(server: &Server) -> Arc<dyn OriginFile> {
+    server.origin().open(&path("/f")).await.unwrap()
+}
+
+async fn read(file: &Arc<dyn OriginFile>, start: usize, end: usize) -> Result<Vec<u8>, OriginError> {
+    collect(file.read(ByteRange::between(start as u64, end as u64))).await
+}
+
+#[tokio::test]
+async fn ranges_are_requested_with_the_entity_tag_over_kept_connections() {
+    let server = Server::start(ordinary).await;
+    let file = open(&server).await;
+    assert_eq!((file.identity().size, file.verifies_pages()), (LEN as u64, false));
+    for (start, end) in [(0, 10), (500, 70_000), (LEN - 1, LEN)] {
+        assert_eq!(read(&file, start, end).await.unwrap(), content()[start..end]);
+    }
+    let seen = server.seen.lock();
+    assert_eq!(seen[1].target, "/base/f");
+    assert_eq!((seen[1].header("range"), seen[1].header("if-match")), (Some("bytes=0-9"), Some("\"one\"")));
+    assert!(seen.iter().all(|seen| seen.connection == 0), "{seen:?}");
+}
+
+#[tokio::test]
+async fn several_ranges_are_under_way_together() {
+    let server = Server::start(ordinary).await;
+    let file = open(&server).await;
+    let ranges: Vec<_> = (0..40).map(|n| ByteRange::at(n * 1000, 1000)).collect();
+    for (range, chunks) in ranges.iter().zip(file.read_many(&ranges)) {
+        let start = usize::try_from(range.start()).unwrap();
+        assert_eq!(collect(chunks).await.unwrap(), content()[start..start + 1000]);
+    }
+    let most = server.seen.lock().iter().map(|seen| seen.connection).max().unwrap();
+    assert!((1..=16).contains(&most), "{most}");
+}
+
+#[tokio::test]
+async fn a_connection_that_ends_early_is_resumed_at_the_next_byte() {
+    let server = Server::start(|seen| match seen.nth {
+        1 | 2 => {
+            let mut reply = ordinary(seen);
+            let cut = reply.bytes.len() - 20_000;
+            reply.bytes.truncate(cut);
+            reply.and_close()
+        }
+        _ => ordinary(seen),
+    })
+    .await;
+    let file = open(&server).await;
+    assert_eq!(read(&file, 0, 50_000).await.unwrap(), content()[..50_000]);
+    let ranges: Vec<_> = server.seen.lock().iter().skip(1).map(|seen| seen.range().unwrap()).collect();
+    assert_eq!(ranges, [(0, 50_000), (30_000, 50_000), (30_000, 50_000)]);
+}
+
+#[tokio::test]
+async fn a_silent_server_ends_a_read_with_an_error() {
+    let server = Server::start(|seen| {
+        let mut reply = ordinary(seen);
+        if seen.method == "GET" {
+            let cut = reply.bytes.len() - 5;
+            reply.bytes.truncate(cut);
+        }
+        reply
+    })
+    .await;
+    let file = open(&server).await;
+    let error = read(&file, 0, 5).await.unwrap_err();
+    assert!(matches!(error, OriginError::TimedOut { .. }), "{error}");
+    assert!(error.is_retryable());
+}
+
+#[tokio::test]
+async fn another_content_is_never_mixed_in() {
+    // Servers that honour `If-Match`, and such that do not.
+    for reply in [
+        (|_| Reply::new("412 Precondition Failed", "Content-Length: 0", b"")) as fn(&Seen) -> Reply,
+        |seen| part(seen, "\"two\""),
+        |_| Reply::new("416 Range Not Satisfiable", "Content-Length: 0", b""),
+        |_| Reply::new("206 Partial Content", "Content-Length: 5\nContent-Range: bytes 0-4/5", b"small"),
+        |_| Reply::new("200 OK", "Content-Length: 5\nETag: \"two\"", b"small"),
+    ] {
+        let server = Server::start(move |seen| if seen.method == "HEAD" { head("\"one\"") } else { reply(seen) }).await;
+        let error = read(&open(&server).await, 0, 5).await.unwrap_err();
+        assert!(matches!(error, OriginError::Changed { .. }), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn wrong_parts_are_refused() {
+    for (headers, what) in [
+        ("Content-Length: 5\nContent-Range: bytes 1-5/100000", "although"),
+        ("Content-Length: 50\nContent-Range: bytes 0-49/100000", "although"),
+        ("Content-Length: 5", "without stating"),
+        ("Content-Length: 5\nContent-Type: multipart/byteranges; boundary=a", "without stating"),
+        ("Content-Length: 5\nContent-Range: bytes 0-4/100000\nContent-Encoding: gzip", "compressed"),
+    ] {
+        let server = Server::start(move |seen| {
+            if seen.method == "HEAD" { head("\"one\"") } else { Reply::new("206 Partial Content", headers, &[0; 50]) }
+        })
+        .await;
+        let error = read(&open(&server).await, 0, 5).await.unwrap_err();
+        assert!(error.to_string().contains(what), "{headers}: {error}");
+        assert!(!error.is_retryable(), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn servers_without_ranges_are_read_from_the_beginning() {
+    let whole = || Reply::new("200 OK", &format!("Content-Length: {LEN}\nETag: \"one\""), &content());
+    let server = Server::start(move |seen| if seen.method == "HEAD" { head("\"one\"") } else { whole() }).await;
+    let file = open(&server).await;
+    assert_eq!(read(&file, 60_000, 60_010).await.unwrap(), content()[60_000..60_010]);
+    assert_eq!(read(&file, 0, LEN).await.unwrap(), content());
+}
+
+#[tokio::test]
+async fn a_busy_server_is_asked_again_after_its_pause() {
+    let server = Server::start(|seen| match seen.nth {
+        1 => Reply::new("503 Slow Down", "Content-Length: 3\nRetry-After: 0", b"no\n"),
+        2 => Reply::new("429 Too Many Requests", "Content-Length: 0", b""),
+        _ => ordinary(seen),
+    })
+    .await;
+    let file = open(&server).await;
+    assert_eq!(read(&file, 7, 20).await.unwrap(), content()[7..20]);
+    assert_eq!(server.seen.lock().len(), 4);
+}
+
+#[tokio::test]
+async fn a_redirect_is_remembered_until_its_target_ends() {
+    let server = Server::start(|seen| match (seen.method.as_str(), seen.target.as_str()) {
+        ("HEAD", _) => head("\"one\""),
+        (_, "/base/f") => {
+            let location = format!("Content-Length: 0\nLocation: /pool?nth={}", seen.nth);
+            Reply::new("307 Temporary Redirect", &location, b"")
+        }
+        // The first URL is good for two reads.
+        (_, "/pool?nth=1") if seen.nth > 3 => Reply::new("404 Not Found", "Content-Length: 0", b""),
+        _ => part(seen, "\"one\""),
+    })
+    .await;
+    let file = open(&server).await;
+    for start in [0, 10, 20] {
+        assert_eq!(read(&file, start, start + 10).await.unwrap(), content()[start..start + 10]);
+    }
+    let asked: Vec<_> = server.requests().into_iter().map(|request| request.replace("GET ", "")).collect();
+    assert_eq!(asked[1..], ["/base/f", "/pool?nth=1", "/pool?nth=1", "/pool?nth=1", "/base/f", "/pool?nth=5"]);
+}
+
+#[tokio::test]
+async fn readers_that_leave_make_room_for_others() {
+    let server = Server::start(|seen| match (seen.method.as_str(), seen.target.as_str()) {
+        ("GET", "/base/hangs") => Reply::new("200 OK", "Content-Length: 100000\nETag: \"one\"", b""),
+        _ => ordinary(seen),
+    })
+    .await;
+    let options = Options { stall_timeout: Duration::from_secs(600), ..Options::default() };
+    let origin = origin_with(&[server.address], options);
+    let hanging = origin.open(&path("/hangs")).await.unwrap();
+    let reads = hanging.read_many(&[ByteRange::at(0, 10); 40]);
+    while server.requests().len() < 17 {
+        tokio::task::yield_now().await;
+    }
+    let file = origin.open(&path("/f")).await.unwrap();
+    let mut waiting = Box::pin(read(&file, 0, 10));
+    // All requests that may be under way are.
+    let polled = tokio::time::timeout(Duration::from_millis(50), &mut waiting).await;
+    assert!(polled.is_err(), "it has to wait for its turn");
+    drop(reads);
+    assert_eq!(waiting.await.unwrap(), content()[..10]);
+}
