@@ -28,6 +28,7 @@ const PLACES: &[(&str, Place)] = &[
     ("forebay-structure", Place::Level(1)),
     ("forebay-sizing", Place::Level(2)),
     ("forebay-http-proto", Place::Level(1)),
+    ("forebay-monitoring", Place::Level(1)),
     ("forebay-store", Place::Level(2)),
     ("forebay-index", Place::Level(3)),
     ("forebay-net", Place::Level(2)),
