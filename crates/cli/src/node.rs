@@ -19,7 +19,7 @@ use forebay_manager::Manager;
 use forebay_net::{BoundAddress, ListenError, Listener};
 use forebay_origin_root::ping;
 use forebay_store::{Disk, DiskSet, FillerRecord, StoreError, VolumeSpec};
-use forebay_telemetry::{Activity, ActivityOptions, Metrics, Observers, Readiness, Trace};
+use forebay_telemetry::{Activity, ActivityOptions, Metrics, Observers, Readiness, StreamOptions, Streams, Trace};
 use forebay_types::Endpoint;
 use fronts::Listeners;
 use origins::Origins;
@@ -42,6 +42,7 @@ pub(crate) struct Node {
     admin_tasks: JoinSet<()>,
     trace: Option<Trace>,
     recorder: Recorder,
+    streams: Option<Streams>,
 }
 
 /// Addresses of a server, bound before it drops its privileges.
@@ -61,6 +62,9 @@ const HISTORY_IN_STORE: &str = ".forebay/history";
 
 /// Longest time to write the last lines of a trace when the server stops.
 const TRACE_FLUSH_TIME_MAX: Duration = Duration::from_secs(5);
+
+/// Longest time to send the last records of the accounting streams when the server stops.
+const STREAMS_FLUSH_TIME_MAX: Duration = Duration::from_secs(2);
 
 impl Node {
     /// Starts a server inside a tokio runtime, on addresses from [`bind`]. It accepts connections when this returns.
@@ -93,6 +97,10 @@ impl Node {
         let popularity = follow_reads(config, &admin);
         if let Some(popularity) = &popularity {
             events = events.with(Arc::new(popularity.clone()));
+        }
+        let streams = start_streams(config, addresses.first(), &metrics)?;
+        if let Some(streams) = &streams {
+            events = events.with(Arc::new(streams.clone()));
         }
         let backend = match config.server.role {
             Role::Manager => Backend::Manager(Manager::start(manager_options(config, events), routes, metrics)),
@@ -139,6 +147,7 @@ impl Node {
             admin_tasks,
             trace,
             recorder,
+            streams,
         })
     }
 
@@ -178,6 +187,10 @@ impl Node {
         }
         let recorder = self.recorder.clone();
         let _ = tokio::task::spawn_blocking(move || recorder.save()).await;
+        if let Some(streams) = self.streams.take() {
+            // Names of collectors may have to be resolved.
+            let _ = tokio::task::spawn_blocking(move || streams.flush(STREAMS_FLUSH_TIME_MAX)).await;
+        }
         self.admin_tasks.shutdown().await;
     }
 }
@@ -202,6 +215,18 @@ fn follow_reads(config: &Config, admin: &AdminPort) -> Option<Popularity> {
         return None;
     }
     Some(Popularity::new((forebay_net::clock::monotonic(), forebay_net::clock::now_unix())))
+}
+
+/// Starts the accounting streams, if they have a collector.
+fn start_streams(config: &Config, address: Option<&SocketAddr>, metrics: &Metrics) -> anyhow::Result<Option<Streams>> {
+    if config.monitoring.collectors.is_empty() {
+        return Ok(None);
+    }
+    let port = address.map_or(0, SocketAddr::port);
+    let options = StreamOptions { port, ..config.monitoring.clone() };
+    let clock = forebay_net::clock::now_unix;
+    let streams = Streams::start(options, clock, metrics.clone()).context("starting the accounting streams")?;
+    Ok(Some(streams))
 }
 
 /// Starts the trace, if it is configured.

@@ -7,7 +7,7 @@ use forebay_net::{Credential, ServerTlsFiles, TrustAnchors};
 use forebay_origin::RedirectTargets;
 use forebay_proto::{TlsPolicy, TlsUse};
 use forebay_store::Permissions;
-use forebay_telemetry::{LogFormat, TraceOptions};
+use forebay_telemetry::{LogFormat, StreamOptions, TraceOptions};
 use forebay_trust::{CredentialOptions, SecurityOptions};
 use forebay_types::{Endpoint, Lfn, OriginId};
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
@@ -41,6 +41,8 @@ pub struct Config {
     pub origin: OriginConfig,
     pub logging: LogConfig,
     pub trace: Option<TraceOptions>,
+    /// Without collectors, nothing is sent.
+    pub monitoring: StreamOptions,
 }
 
 /// The `root://` front.

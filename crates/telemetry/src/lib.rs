@@ -20,6 +20,7 @@ mod open_handle;
 mod operations;
 mod origins;
 mod readiness;
+mod streams;
 mod trace;
 
 pub use access_log::{ACCESS_TARGET, AccessLog};
@@ -45,4 +46,5 @@ pub use open_handle::{HandleAccount, OpenHandle};
 pub use operations::{Operations, ReadKind, Spread};
 pub use origins::{ORIGIN_LABEL_OTHER, ORIGIN_LABELS_MAX, OriginMetrics, OriginState};
 pub use readiness::Readiness;
+pub use streams::{StreamOptions, Streams};
 pub use trace::{Sample, Trace, TraceOptions};

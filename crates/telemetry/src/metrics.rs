@@ -132,6 +132,13 @@ declare_metrics! {
         trace_written = "forebay_trace_written", "Trace lines written" => pub(crate) add_trace_written(lines);
         trace_dropped = "forebay_trace_dropped", "Trace lines dropped: queue full or file not writable"
             => pub(crate) add_trace_dropped(lines);
+
+        stream_datagrams_sent = "forebay_stream_datagrams_sent", "Datagrams of accounting streams sent to collectors"
+            => pub(crate) add_stream_datagram_sent(datagrams);
+        stream_datagrams_failed = "forebay_stream_datagrams_failed", "Datagrams of accounting streams that could not be sent"
+            => pub(crate) add_stream_datagram_failed(datagrams);
+        stream_events_dropped = "forebay_stream_events_dropped", "Events missing in the accounting streams: queue full"
+            => pub(crate) add_stream_event_dropped(events);
     }
     gauges {
         open_handles = "forebay_open_handles", "Files held open by clients";

@@ -44,6 +44,7 @@ pub(crate) fn convert(raw: &Raw, source: &Source) -> Result<Config, ConfigError>
     read_forwarding(raw, &mut config, &mut checker);
     config.decisions.rules = exports::read_rules(&raw.rule, config.engine.read_ahead.settings, &mut checker);
     config.trace = read_trace(&raw.trace);
+    raw.monitoring.apply(&mut config.monitoring);
     roles::settle_role(raw, &mut config, &mut checker);
     roles::settle_permissions(raw, &mut config, &mut checker);
     check_whole(raw, &config, &mut checker);

@@ -86,6 +86,7 @@ file! {
     origin: namespace::RawOrigin,
     logging: server::RawLogging,
     trace: RawTrace,
+    monitoring: server::RawMonitoring,
 }
 
 impl Raw {

@@ -4,12 +4,15 @@ use super::declare::{Value, section};
 use crate::{
     base::{Role, RunAs},
     config::Config,
-    value::{Ciphers, DnsName, Filler, Group, List, LogFilter, Mapping, Mode, Number, Probe, Region, Size, Time},
+    value::{
+        Ciphers, Collector, DnsName, Filler, Group, Line, List, LogFilter, Mapping, Mode, Number, Probe, Region, Size,
+        Time,
+    },
 };
 use forebay_cache::PathPattern;
 use forebay_net::CrlPolicy;
 use forebay_proto::TlsPolicy;
-use forebay_telemetry::{LogFormat, Sample, TraceOptions};
+use forebay_telemetry::{LogFormat, Sample, StreamOptions, TraceOptions};
 use forebay_types::AddressPattern;
 use std::{net::SocketAddr, path::PathBuf};
 
@@ -24,6 +27,9 @@ const DIRECT_ENTRIES_MAX: usize = 256;
 const REGIONS_MAX: usize = 64;
 
 /// Patterns: each open is compared with all of them.
+/// Most collectors: each gets a copy of every datagram.
+const COLLECTORS_MAX: usize = 8;
+
 const TRACE_PATTERNS_MAX: usize = 256;
 
 section! {
@@ -181,5 +187,25 @@ section! {
         file_size: Size<0x1_0000, 0x10_0000_0000> => file_bytes = Value::default(r#""256MiB""#),
         /// Number of files to keep; the oldest is removed.
         files: Number<usize, 1, 100_000> => files_max = Value::default("8"),
+    }
+}
+
+section! {
+    /// Accounting streams for collectors of XRootD monitoring, by UDP (`docs/accounting.md`). Disabled by default.
+    "monitoring" RawMonitoring => StreamOptions {
+        /// Collectors or shovelers. All get the same datagrams, from one socket.
+        collectors: List<Collector, 0, COLLECTORS_MAX> => collectors = Value::default("[]").sample(r#"["collector.example.org:9930"]"#),
+        /// Name of the site, as it is registered in the accounting.
+        site: Line => site = Value::none().sample(r#""EXAMPLE_SITE""#),
+        /// Name of this server at the site.
+        instance: Line => instance = Value::default(r#""forebay""#),
+        /// Time after which records are sent even if their datagram is not full.
+        flush_interval: Time<1_000, 600_000> => flush = Value::default(r#""30s""#),
+        /// Interval of reports on files that stay open.
+        progress_interval: Time<1_000> => progress = Value::default(r#""5m""#),
+        /// Interval at which the identity of the server is sent again.
+        identity_interval: Time<1_000> => identity = Value::default(r#""5m""#),
+        /// Size of datagrams in bytes. Larger ones than the default are sent in fragments by most networks.
+        datagram_bytes: Number<usize, 512, 65_472> => datagram_bytes = Value::default("1472"),
     }
 }

@@ -74,6 +74,9 @@ pub(crate) struct OriginPattern;
 /// The server of a filler.
 pub(crate) struct Filler;
 
+/// The address of a collector of monitoring.
+pub(crate) struct Collector;
+
 /// A filter of log events.
 pub(crate) struct LogFilter;
 
@@ -128,6 +131,12 @@ texts! {
     FillPolicy => Self, "`on-demand-blocks`, `while-open`, `to-end`", |text| reported(text.parse());
     StructureUse => Self, "`learn-and-remember`, `learn`, `off`", |text| reported(text.parse());
     ChecksumAlgorithm => Self, "`adler32`, `crc32c`, `md5`", |text| reported(Self::parse(text));
+    Collector => String, "`HOST:PORT`", |text| {
+        let port = text.rsplit_once(':').filter(|(host, _)| !host.is_empty()).and_then(|(_, port)| port.parse::<u16>().ok());
+        let is_good = port.is_some_and(|port| port > 0) && text.len() <= NAME_LEN_MAX && text.bytes().all(|byte| byte.is_ascii_graphic());
+        if is_good { return Ok(text.to_owned()) }
+        Err(format!("`{}` is not a collector: write HOST:PORT, such as \"collector.example.org:9930\"", text.escape_default()))
+    };
     Sample => Self, "`N/M`", |text| {
         Self::parse(text).ok_or_else(|| format!("`{text}` is not a fraction of all opens: write 1/1, or 1/10 for one in ten"))
     };

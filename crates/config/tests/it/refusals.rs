@@ -48,6 +48,9 @@ redirects = [\"*.example.com\", \"192.0.2.0/24\"]
 stall_timeout = \"250ms\"
 [logging]
 format = \"json\"
+[monitoring]
+collectors = [\"collector.example.org:9930\"]
+datagram_bytes = 65472
 ",
         GOOD.replace("[store]", "[store]\nfile_size_max = \"100GiB\"")
     );
@@ -61,6 +64,8 @@ format = \"json\"
     assert_eq!(config.engine.budget_bytes, 256 << 20);
     assert_eq!(config.engine.file_size_max, 100 << 30);
     assert_eq!(config.origin.options.stall_timeout, Duration::from_millis(250));
+    assert_eq!(config.monitoring.collectors, ["collector.example.org:9930"]);
+    assert_eq!(config.monitoring.datagram_bytes, 65_472);
     assert!(config.forwarding.allows(&"a.example.org:7".parse().unwrap()));
     let named = ["*.example.com", "192.0.2.0/24"].map(|host| host.parse().unwrap());
     assert_eq!(config.forwarding_redirects, RedirectTargets::Named(named.to_vec()));
@@ -76,6 +81,10 @@ fn each_mistake_is_refused_with_its_place() {
     // Addition to a good file, place, and part of the message.
     let cases = [
         ("[server]\nlisen = []", "11:1", "unknown key `lisen` in [server]: did you mean `listen`?"),
+        ("[monitoring]\ncollectors = [\"here\"]", "11:15", "`here` is not a collector"),
+        ("[monitoring]\ncollectors = [\"here:0\"]", "11:15", "`here:0` is not a collector"),
+        ("[monitoring]\ndatagram_bytes = 511", "11:18", "512"),
+        ("[monitoring]\ndatagram_bytes = 65473", "11:18", "65472"),
         ("[sever]\n", "10:2", "unknown name `sever`: did you mean [server]?"),
         ("[server]\nlisten = [\"0.0.0.0:1\", \"here:1094\"]", "11:24", "`here:1094` is not an address to listen on"),
         ("[server]\nlisten = []", "11:10", "0 elements: write 1 or more"),

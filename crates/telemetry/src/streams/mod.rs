@@ -1,0 +1,185 @@
+//! Accounting streams: logins, opens and closes as datagrams for the collectors of XRootD monitoring.
+//!
+//! Events go through a bounded queue to one thread, which alone encodes and sends. Events that do not fit the queue are dropped
+//! and counted: no request waits for a collector. Datagrams are not acknowledged.
+
+mod composer;
+mod socket;
+
+use crate::{
+    FileUse, HandleAccount, Metrics,
+    file_events::{Client, CloseEvent, FileEvents, OpenEvent, OpenPurpose, ReadEvents},
+};
+use std::{
+    io,
+    sync::{
+        Arc,
+        mpsc::{self, Receiver, RecvTimeoutError, SyncSender},
+    },
+    thread,
+    time::Duration,
+};
+
+use composer::Composer;
+use socket::Socket;
+
+/// Events that wait for the thread: two seconds at 10,000 opens and closes per second; further ones are dropped.
+const EVENTS_MAX: usize = 40_000;
+
+/// The thread looks at the clock at least this often.
+const TICK: Duration = Duration::from_millis(250);
+
+/// Where accounting streams are sent, and how.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct StreamOptions {
+    /// Collectors, as `HOST:PORT`. Each gets all datagrams. None: nothing is sent.
+    pub collectors: Vec<String>,
+    /// The site's name in the accounting.
+    pub site: String,
+    /// The instance's name at the site.
+    pub instance: String,
+    /// The port of the server, a part of its identity.
+    pub port: u16,
+    /// Longest time that a record waits for others of the same datagram.
+    pub flush: Duration,
+    /// Interval at which files that are open are reported.
+    pub progress: Duration,
+    /// Interval at which the server's identity is repeated.
+    pub identity: Duration,
+    /// Size that a datagram exceeds only if one record is longer.
+    pub datagram_bytes: usize,
+}
+
+/// Without a collector, nothing is sent.
+impl Default for StreamOptions {
+    fn default() -> Self {
+        Self {
+            collectors: Vec::new(),
+            site: String::new(),
+            instance: "forebay".to_owned(),
+            port: 1094,
+            flush: Duration::from_secs(30),
+            progress: Duration::from_secs(300),
+            identity: Duration::from_secs(300),
+            // With the headers of IP and UDP one Ethernet frame, so that networks do not fragment it.
+            datagram_bytes: 1472,
+        }
+    }
+}
+
+/// The streams of a server. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Streams {
+    queue: SyncSender<Event>,
+    metrics: Metrics,
+}
+
+/// An event for the thread. Those of one open are in order.
+#[derive(Debug)]
+enum Event {
+    Open(Box<Opened>),
+    Close(Box<Closed>),
+    /// Send everything that waits, then reply.
+    Flush(SyncSender<()>),
+}
+
+#[derive(Debug)]
+struct Opened {
+    open: u64,
+    client: Client,
+    lfn: String,
+    size: u64,
+    account: Arc<HandleAccount>,
+}
+
+#[derive(Debug)]
+struct Closed {
+    open: u64,
+    lfn: String,
+    size: u64,
+    /// The file's use, if this was its last close.
+    last: Option<FileUse>,
+}
+
+impl Streams {
+    /// Starts the thread. `clock` returns the seconds of the Unix epoch.
+    ///
+    /// # Errors
+    /// When no socket can be opened or no thread started.
+    pub fn start(options: StreamOptions, clock: fn() -> i64, metrics: Metrics) -> io::Result<Self> {
+        let (queue, events) = mpsc::sync_channel(EVENTS_MAX);
+        let socket = Socket::new(options.collectors.clone(), metrics.clone())?;
+        let composer = Composer::new(options, clock());
+        thread::Builder::new().name("streams".to_owned()).spawn(move || run(composer, socket, clock, &events))?;
+        Ok(Self { queue, metrics })
+    }
+
+    /// Sends all waiting records, for `patience` at most. Blocking.
+    pub fn flush(&self, patience: Duration) {
+        let (done, sent) = mpsc::sync_channel(1);
+        if self.queue.try_send(Event::Flush(done)).is_ok() {
+            // A resolver that hangs does not delay the end of the process.
+            let _ = sent.recv_timeout(patience);
+        }
+    }
+
+    fn hand_over(&self, event: Event) {
+        if self.queue.try_send(event).is_err() {
+            self.metrics.add_stream_event_dropped(1);
+        }
+    }
+}
+
+impl FileEvents for Streams {
+    fn opened(&self, event: &OpenEvent<'_>) -> Option<Box<dyn ReadEvents>> {
+        // Other opens are the server's own.
+        if event.purpose == OpenPurpose::Read {
+            self.hand_over(Event::Open(Box::new(Opened {
+                open: event.open,
+                client: event.client.clone(),
+                lfn: event.lfn.as_str().to_owned(),
+                size: event.size,
+                account: Arc::clone(event.account),
+            })));
+        }
+        None
+    }
+
+    fn closed(&self, event: &CloseEvent<'_>) {
+        let last = if event.opens == 1 { event.file.cloned() } else { None };
+        if event.purpose == OpenPurpose::Read || last.is_some() {
+            self.hand_over(Event::Close(Box::new(Closed {
+                open: event.open,
+                lfn: event.lfn.as_str().to_owned(),
+                size: event.size,
+                last,
+            })));
+        }
+    }
+}
+
+/// Encodes and sends until all senders are gone.
+fn run(mut composer: Composer, mut socket: Socket, clock: fn() -> i64, events: &Receiver<Event>) {
+    loop {
+        let event = events.recv_timeout(TICK);
+        let now = clock();
+        composer.handle_time(now);
+        let mut done = None;
+        match event {
+            Ok(Event::Open(opened)) => composer.open(*opened, now),
+            Ok(Event::Close(closed)) => composer.close(&closed, now),
+            Ok(Event::Flush(reply)) => {
+                composer.flush(now);
+                done = Some(reply);
+            }
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => return,
+        }
+        while let Some(datagram) = composer.poll_datagram() {
+            socket.send(&datagram, now);
+        }
+        if let Some(reply) = done {
+            let _ = reply.send(());
+        }
+    }
+}

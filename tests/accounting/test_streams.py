@@ -1,0 +1,87 @@
+"""The accounting streams have what stock clients did, and agree with the metrics."""
+
+from __future__ import annotations
+
+import json
+import socket
+import struct
+from typing import Any
+
+from harness import forebay, xrootd
+from harness.clients import fetch
+from harness.content import Pattern, assert_same
+from harness.ground import Ground
+
+PATH = "/sizes/many-blocks.bin"
+
+
+def collector() -> socket.socket:
+    """A socket on a free port."""
+    receiver = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    receiver.bind(("127.0.0.1", 0))
+    receiver.settimeout(20)
+    return receiver
+
+
+def received(receiver: socket.socket, count: int) -> list[tuple[bytes, str]]:
+    """Datagrams, and the addresses of their senders."""
+    got = [receiver.recvfrom(65_535) for _ in range(count)]
+    return [(datagram, str(sender)) for datagram, sender in got]
+
+
+def records(datagram: bytes) -> list[tuple[int, bytes]]:
+    """Kind and bytes of the records of an f-stream datagram."""
+    found, at = [], 8
+    while at < len(datagram):
+        (length,) = struct.unpack_from(">H", datagram, at + 2)
+        found.append((datagram[at], datagram[at : at + length]))
+        at += length
+    return found
+
+
+def test_two_collectors_get_what_a_client_has_read(
+    ground: Ground, plain_origin: xrootd.Origin, patterns: dict[str, Pattern]
+) -> None:
+    store = ground.directory("store")
+    receivers = [collector(), collector()]
+    addresses = [f"127.0.0.1:{receiver.getsockname()[1]}" for receiver in receivers]
+    configuration: dict[str, Any] = {
+        "export": [{"path": "/", "origins": [plain_origin.url]}],
+        "monitoring": {"collectors": addresses, "site": "LAB", "flush_interval": "1s"},
+        "store": {"path": str(store / "s")},
+    }
+    size = patterns[PATH].size
+    with forebay.configured(ground, configuration, store=store) as cache:
+        assert_same(fetch("xrdcp", ground, cache.file_url(PATH)), patterns[PATH].all(), "xrdcp")
+        seen: dict[str, list[bytes]] = {}
+        first = []
+        # Open and close may be in two datagrams of the f-stream.
+        while "g" not in seen or not any(kind == 0 for part in seen.get("f", []) for kind, _ in records(part)):
+            ((datagram, sender),) = received(receivers[0], 1)
+            first.append((datagram, sender))
+            seen.setdefault(chr(datagram[0]), []).append(datagram)
+        second = received(receivers[1], len(first))
+        metrics = cache.metrics()
+        assert metrics.total("forebay_stream_events_dropped_total") == 0
+        assert metrics.total("forebay_stream_datagrams_failed_total") == 0
+        assert metrics.total("forebay_stream_datagrams_sent_total") >= 2 * len(first)
+        sent = metrics.total("forebay_client_bytes_total")
+    assert second == first, "all collectors get the same from one socket"
+    assert all(struct.unpack_from(">H", datagram, 2)[0] == len(datagram) for datagram, _ in first)
+    assert b"\n&site=LAB&port=" in seen["="][0]
+    (user,) = struct.unpack_from(">I", seen["u"][0], 8)
+    assert b"&x=xrdcp&" in seen["u"][0]
+    parts = [record for datagram in seen["f"] for record in records(datagram)]
+    (opened,) = [record for kind, record in parts if kind == 1]
+    (closed,) = [record for kind, record in parts if kind == 0]
+    assert struct.unpack_from(">IqI", opened, 4)[1:] == (size, user)
+    assert opened[20:].rstrip(b"\0").decode() == PATH
+    assert closed[4:8] == opened[4:8]
+    read, vectors, written, reads = struct.unpack_from(">qqqi", closed, 8)
+    assert (read, vectors, written) == (size, 0, 0)
+    assert reads > 0
+    event = json.loads(seen["g"][0][24:].rstrip(b"\0"))
+    assert (event["event"], event["lfn"], event["size"]) == ("file_close", PATH, size)
+    assert event["b_hit"] + event["b_miss"] + event["b_bypass"] == size == sent
+    for receiver in receivers:
+        receiver.close()
