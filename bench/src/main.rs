@@ -116,11 +116,14 @@ struct LoadArgs {
     /// Address of the server.
     server: SocketAddr,
     /// Absolute path of a file made by `make-file`; several for those that open.
-    #[arg(required = true)]
+    #[arg(required_unless_present = "store_files", requires = "file_size")]
     paths: Vec<String>,
     /// Length of the files.
     #[arg(long)]
-    file_size: ByteSize,
+    file_size: Option<ByteSize>,
+    /// Use this many files of a store made by `make-store` instead.
+    #[arg(long, conflicts_with = "paths")]
+    store_files: Option<u64>,
     /// Operation to repeat on each connection.
     #[arg(long, value_enum, default_value = "read")]
     operation: OperationKind,
@@ -173,10 +176,14 @@ fn main() -> ExitCode {
 
 fn run_load(args: &LoadArgs) -> Result<()> {
     let len = u32::try_from(args.size.0).context("a read is shorter than 4 GiB")?;
-    let file_len = args.file_size.0;
+    let file_len = args.file_size.map_or(0, |size| size.0);
+    let files = match args.store_files {
+        Some(count) => store::files_of(count),
+        None => args.paths.iter().map(|path| LoadFile { path: path.clone(), len: file_len }).collect(),
+    };
     let options = LoadOptions {
         server: args.server,
-        files: args.paths.iter().map(|path| LoadFile { path: path.clone(), len: file_len }).collect(),
+        files,
         operation: match args.operation {
             OperationKind::Read => Operation::Read { len },
             OperationKind::Readv => Operation::ReadVector { elements: args.elements, len },

@@ -1,6 +1,7 @@
 //! Makes a store full of small files, to measure what their number costs.
 
 use crate::content::Content;
+use crate::load::LoadFile;
 use anyhow::{Context as _, Result, anyhow};
 use forebay_cache::{Access, CINFO_SUFFIX, ChecksumState, Cinfo, Geometry};
 use forebay_types::BlockIndex;
@@ -43,6 +44,11 @@ pub(crate) fn make_store(root: &Path, files: u64) -> Result<()> {
         let results = writers.into_iter().map(|writer| writer.join().map_err(|_| anyhow!("a writer panicked"))?);
         results.collect::<Result<()>>()
     })
+}
+
+/// The files of a store of `files` files.
+pub(crate) fn files_of(files: u64) -> Vec<LoadFile> {
+    (0..files).map(|file| LoadFile { path: path_of(file), len: FILE_LEN }).collect()
 }
 
 /// The path of file number `file`.

@@ -34,6 +34,8 @@ pub(crate) enum Order {
     Sequential,
     /// Anywhere, aligned to 4 KiB; the same places in each run.
     Random,
+    /// Anywhere, not aligned, with any length from one byte to that of the operation; the same places in each run.
+    RandomLengths,
 }
 
 /// An endless row of places to read at.
@@ -60,6 +62,11 @@ impl Offsets {
             Order::Random => {
                 let places = self.file_len.saturating_sub(u64::from(self.len)) / RANDOM_STEP + 1;
                 (self.random.below(places) * RANDOM_STEP, self.clipped(0))
+            }
+            Order::RandomLengths => {
+                let len = 1 + self.random.below(u64::from(self.clipped(0)).max(1));
+                let offset = self.random.below(self.file_len.saturating_sub(len) + 1);
+                (offset, self.clipped(offset).min(u32::try_from(len).unwrap_or(u32::MAX)))
             }
         }
     }
@@ -112,6 +119,15 @@ mod tests {
             seen.insert(offset);
         }
         assert_eq!(seen.len() as u64, (file_len - 32_768) / RANDOM_STEP + 1, "every place is visited");
+    }
+
+    #[test]
+    fn reads_of_random_lengths_lie_within_the_file_and_differ() {
+        let mut offsets = Offsets::new(Order::RandomLengths, 200_000, 131_072, 0, 1);
+        let ranges: Vec<_> = (0..10_000).map(|_| offsets.next_range()).collect();
+        assert!(ranges.iter().all(|(offset, len)| *len > 0 && offset + u64::from(*len) <= 200_000));
+        assert!(ranges.iter().any(|(_, len)| *len < 1_000) && ranges.iter().any(|(_, len)| *len > 130_000));
+        assert!(ranges.iter().any(|(offset, _)| offset % RANDOM_STEP != 0));
     }
 
     #[test]
