@@ -31,7 +31,7 @@ pub(crate) fn of(status: StatusCode, content_type: &'static str, body: impl Into
     with_body(status, content_type, body.into().into())
 }
 
-/// A stream of events.
+/// Server-sent events, which end when the client leaves or the server stops.
 pub(crate) fn stream(content_type: &'static str, body: AnswerBody) -> Answer {
     with_body(StatusCode::OK, content_type, body)
 }

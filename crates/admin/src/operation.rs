@@ -182,7 +182,7 @@ operations! {
     /// State, traffic, memory, disks and content of the cache.
     Status: GET "/api/v1/status" () => 200 ServerStatus;
 
-    /// Activity of clients
+    /// Activity of clients by groups, and the files that they have open
     /// Open files, and sums of closed ones by data tier, dataset, user, site and other groups.
     Activity: GET "/api/v1/activity" () => 200 ActivityReport, or NotSetUp;
 
@@ -224,8 +224,8 @@ operations! {
     Prefetch: POST "/api/v1/prefetch" () { PrefetchRequest } => 202 Job, or NotSetUp Draining TooManyJobs;
 
     /// List the columns of ROOT files that jobs read, as they were learned
-    /// The sets of columns, by dataset, tree, user and program. They show who reads what: they are in no metric and
-    /// in no log.
+    /// The sets of columns, by dataset, tree, user and program. They show the reading habits of persons:
+    /// no metric and no log has them.
     ListLearnedColumns: GET "/api/v1/learned-columns" (SETS_AFTER, SETS_LIMIT) => 200 ColumnSetList;
 
     /// Forget the columns of ROOT files that jobs read, of some datasets or users

@@ -2,14 +2,16 @@
 
 mod admin_port;
 mod certificates;
+mod followers;
 mod fronts;
 pub(crate) mod gate;
 pub(crate) mod origins;
 mod probe_file;
 
 use admin_port::AdminPort;
-use anyhow::{Context, anyhow};
-use forebay_admin::{Popularity, Recorder, Views};
+use anyhow::anyhow;
+use followers::Followers;
+use forebay_admin::{Recorder, Views};
 use forebay_cache::HealthLimits;
 use forebay_config::{Config, DiskConfig, Role, Settings};
 use forebay_engine::Engine;
@@ -19,7 +21,7 @@ use forebay_manager::Manager;
 use forebay_net::{BoundAddress, ListenError, Listener};
 use forebay_origin_root::ping;
 use forebay_store::{Disk, DiskSet, FillerRecord, StoreError, VolumeSpec};
-use forebay_telemetry::{Activity, ActivityOptions, Metrics, Observers, Readiness, StreamOptions, Streams, Trace};
+use forebay_telemetry::{Metrics, Observers, Readiness, Streams, Trace};
 use forebay_types::Endpoint;
 use fronts::Listeners;
 use origins::Origins;
@@ -88,20 +90,10 @@ impl Node {
         let admin = admin_listeners.port.clone();
 
         let probe = probe_file::known(config, disk.as_deref());
-        let trace = start_trace(config, &metrics)?;
-        let activity = follow_clients(config, &metrics);
-        let mut events = config.engine.events.clone().with(Arc::new(activity.clone()));
-        if let Some(trace) = &trace {
-            events = events.with(Arc::new(trace.clone()));
-        }
-        let popularity = follow_reads(config, &admin);
-        if let Some(popularity) = &popularity {
-            events = events.with(Arc::new(popularity.clone()));
-        }
-        let streams = start_streams(config, addresses.first(), &metrics)?;
-        if let Some(streams) = &streams {
-            events = events.with(Arc::new(streams.clone()));
-        }
+        let followers =
+            Followers::start(config, admin.address.is_some() || admin.socket.is_some(), addresses.first(), &metrics)?;
+        let events = followers.observing(config.engine.events.clone());
+        let Followers { activity, popularity, trace, streams } = followers;
         let backend = match config.server.role {
             Role::Manager => Backend::Manager(Manager::start(manager_options(config, events), routes, metrics)),
             Role::Cache | Role::Filler => {
@@ -123,8 +115,7 @@ impl Node {
         fronts.spawn(probe_file::look(config, probe, wait_for(stop.subscribe())));
         gate::keep_current(&gate, &credentials, &mut fronts, stop.subscribe());
         certificates::watch(config, backend.metrics());
-        let ready = readiness.clone();
-        backend.metrics().watch_readiness(move || ready.is_ready());
+        watch_readiness(&backend, readiness.clone());
         let recorder = Recorder::load(history_path(config));
         let views = Views::new(
             activity,
@@ -195,46 +186,14 @@ impl Node {
     }
 }
 
-/// Counts what clients read, by groups.
-fn follow_clients(config: &Config, metrics: &Metrics) -> Activity {
-    let exports = config.exports.iter().map(|export| export.path.as_str().to_owned()).collect();
-    let options = ActivityOptions { exports, regions: config.admin.regions.clone() };
-    Activity::new(options, (forebay_net::clock::monotonic(), forebay_net::clock::now_unix()), metrics)
+fn watch_readiness(backend: &Backend, readiness: Readiness) {
+    backend.metrics().watch_readiness(move || readiness.is_ready());
 }
 
 /// The file of the history. A manager writes nothing to the store.
 fn history_path(config: &Config) -> Option<PathBuf> {
     let disk = config.disks.first()?;
     (config.server.role != Role::Manager).then(|| disk.path.join(HISTORY_IN_STORE))
-}
-
-/// Follows which files are read, if this server caches files and its administration can be asked.
-fn follow_reads(config: &Config, admin: &AdminPort) -> Option<Popularity> {
-    let is_asked = config.is_cache() && (admin.address.is_some() || admin.socket.is_some());
-    if !is_asked || config.server.role == Role::Manager {
-        return None;
-    }
-    Some(Popularity::new((forebay_net::clock::monotonic(), forebay_net::clock::now_unix())))
-}
-
-/// Starts the accounting streams, if they have a collector.
-fn start_streams(config: &Config, address: Option<&SocketAddr>, metrics: &Metrics) -> anyhow::Result<Option<Streams>> {
-    if config.monitoring.collectors.is_empty() {
-        return Ok(None);
-    }
-    let port = address.map_or(0, SocketAddr::port);
-    let options = StreamOptions { port, ..config.monitoring.clone() };
-    let clock = forebay_net::clock::now_unix;
-    let streams = Streams::start(options, clock, metrics.clone()).context("starting the accounting streams")?;
-    Ok(Some(streams))
-}
-
-/// Starts the trace, if it is configured.
-fn start_trace(config: &Config, metrics: &Metrics) -> anyhow::Result<Option<Trace>> {
-    let Some(wanted) = &config.trace else { return Ok(None) };
-    let now = (forebay_net::clock::monotonic(), forebay_net::clock::now_unix_micros());
-    let trace = Trace::start(wanted.clone(), now, metrics.clone()).context("starting the trace")?;
-    Ok(Some(trace))
 }
 
 /// Opens the disks, if there are any. If there are several, unusable ones are offline until they can be used.

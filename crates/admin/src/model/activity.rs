@@ -4,7 +4,7 @@ use super::ByteCounts;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Most open files listed.
+/// Most open files that one answer of the interface lists.
 pub const OPEN_FILES_MAX: usize = 1000;
 
 /// Activity of clients: now, and since the start.
@@ -29,7 +29,7 @@ pub struct OpenFile {
     pub program: String,
     /// Size of the file.
     pub size: u64,
-    /// Seconds since the open.
+    /// Seconds since the file was opened by this client.
     pub open_seconds: f64,
     /// Bytes sent to the client so far.
     pub bytes: ByteCounts,
@@ -47,7 +47,7 @@ pub struct GroupSums {
 /// The sums of one group.
 #[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
 pub struct NamedSum {
-    /// Name of the group.
+    /// Name of the group, or `other` for those beyond the limit.
     pub name: String,
     /// Files that clients have closed.
     pub accesses: u64,

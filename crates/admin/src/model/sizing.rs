@@ -45,7 +45,7 @@ pub struct Sizing {
 /// The ratios of an LRU cache of one size.
 #[derive(Clone, Copy, Debug, Deserialize, JsonSchema, Serialize)]
 pub struct CurvePoint {
-    /// Size in bytes.
+    /// Size of the cache in bytes.
     pub size: u64,
     /// Share of the accesses for which no origin would be read.
     pub hits_by_files: f64,

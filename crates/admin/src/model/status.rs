@@ -246,7 +246,7 @@ pub struct ByteCounts {
 }
 
 impl ByteCounts {
-    /// All bytes.
+    /// Bytes of all outcomes together.
     #[must_use]
     pub const fn total(&self) -> u64 {
         let Self { hit, missed, coalesced, bypassed } = *self;

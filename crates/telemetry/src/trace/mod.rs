@@ -286,7 +286,6 @@ impl Sample {
     }
 }
 
-/// Whole microseconds.
 fn micros(duration: Duration) -> u64 {
     duration.as_secs().saturating_mul(1_000_000).saturating_add(u64::from(duration.subsec_micros()))
 }

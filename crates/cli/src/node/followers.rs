@@ -1,0 +1,85 @@
+//! Subscribers of file events, as configured.
+
+use anyhow::Context;
+use forebay_admin::Popularity;
+use forebay_config::{Config, Role};
+use forebay_telemetry::{Activity, ActivityOptions, Metrics, Observers, StreamOptions, Streams, Trace};
+use std::{net::SocketAddr, sync::Arc};
+
+/// Subscribers of the file events of a server.
+pub(super) struct Followers {
+    pub(super) activity: Activity,
+    pub(super) popularity: Option<Popularity>,
+    pub(super) trace: Option<Trace>,
+    pub(super) streams: Option<Streams>,
+}
+
+impl Followers {
+    /// Starts those that are configured. `is_administered` if there is an admin port; `address` is the first
+    /// one that clients connect to.
+    ///
+    /// # Errors
+    /// If the file of the trace or the socket of the streams cannot be opened.
+    pub(super) fn start(
+        config: &Config,
+        is_administered: bool,
+        address: Option<&SocketAddr>,
+        metrics: &Metrics,
+    ) -> anyhow::Result<Self> {
+        let trace = start_trace(config, metrics)?;
+        let activity = follow_clients(config, metrics);
+        let popularity = follow_reads(config, is_administered);
+        let streams = start_streams(config, address, metrics)?;
+        Ok(Self { activity, popularity, trace, streams })
+    }
+
+    /// `events` with all of them.
+    pub(super) fn observing(&self, events: Observers) -> Observers {
+        let mut events = events.with(Arc::new(self.activity.clone()));
+        if let Some(trace) = &self.trace {
+            events = events.with(Arc::new(trace.clone()));
+        }
+        if let Some(popularity) = &self.popularity {
+            events = events.with(Arc::new(popularity.clone()));
+        }
+        if let Some(streams) = &self.streams {
+            events = events.with(Arc::new(streams.clone()));
+        }
+        events
+    }
+}
+
+/// Counts what clients read, by groups.
+fn follow_clients(config: &Config, metrics: &Metrics) -> Activity {
+    let exports = config.exports.iter().map(|export| export.path.as_str().to_owned()).collect();
+    let options = ActivityOptions { exports, regions: config.admin.regions.clone() };
+    Activity::new(options, (forebay_net::clock::monotonic(), forebay_net::clock::now_unix()), metrics)
+}
+
+/// Follows which files are read, if this server caches files and its administration can be asked.
+fn follow_reads(config: &Config, is_administered: bool) -> Option<Popularity> {
+    if !(is_administered && config.is_cache()) || config.server.role == Role::Manager {
+        return None;
+    }
+    Some(Popularity::new((forebay_net::clock::monotonic(), forebay_net::clock::now_unix())))
+}
+
+/// Starts the accounting streams, if they have a collector.
+fn start_streams(config: &Config, address: Option<&SocketAddr>, metrics: &Metrics) -> anyhow::Result<Option<Streams>> {
+    if config.monitoring.collectors.is_empty() {
+        return Ok(None);
+    }
+    let port = address.map_or(0, SocketAddr::port);
+    let options = StreamOptions { port, ..config.monitoring.clone() };
+    let clock = forebay_net::clock::now_unix;
+    let streams = Streams::start(options, clock, metrics.clone()).context("starting the accounting streams")?;
+    Ok(Some(streams))
+}
+
+/// Starts the trace, if it is configured.
+fn start_trace(config: &Config, metrics: &Metrics) -> anyhow::Result<Option<Trace>> {
+    let Some(wanted) = &config.trace else { return Ok(None) };
+    let now = (forebay_net::clock::monotonic(), forebay_net::clock::now_unix_micros());
+    let trace = Trace::start(wanted.clone(), now, metrics.clone()).context("starting the trace")?;
+    Ok(Some(trace))
+}
