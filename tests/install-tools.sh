@@ -42,6 +42,8 @@ missing() {
     command -v chromium >/dev/null || echo chromium
     command -v promtool >/dev/null || echo prometheus
     command -v curl >/dev/null || echo curl
+    command -v nginx >/dev/null || echo nginx-light
+    [[ -e /usr/lib/nginx/modules/ngx_http_dav_ext_module.so ]] || echo libnginx-mod-http-dav-ext
     command -v davix-get >/dev/null || echo davix
     command -v rclone >/dev/null || echo rclone
     command -v cadaver >/dev/null || echo cadaver

@@ -57,6 +57,19 @@ def plain(ground: Ground, data: Path, *, writable: bool = False, port: int | Non
     return Origin(port, data, [_start(ground, "xrootd", "origin", port, lines)])
 
 
+def http(ground: Ground, data: Path) -> tuple[Process, int]:
+    """One xrootd serving a directory over HTTP too, and its port."""
+    lines = [
+        "all.export / r/o",
+        f"oss.localroot {data}",
+        "xrd.protocol http libXrdHttp.so",
+        "http.listingdeny no",
+        "xrootd.chksum max 2 adler32 crc32c",
+    ]
+    port = ground.free_port()
+    return _start(ground, "xrootd", "http-origin", port, lines), port
+
+
 def encrypted(ground: Ground, data: Path, host: Credential, authorities: Path, policy: str) -> Origin:
     """One xrootd serving a directory over TLS, by a policy (the arguments of `xrootd.tls`)."""
     lines = [

@@ -144,6 +144,13 @@ impl HttpOrigin {
         let attempt = |server, deadline| self.head(server, path, deadline);
         match self.client.with_servers(attempt).await {
             Ok((Head { size, validator, .. }, _)) => {
+                // XrdHttp answers with the size of a directory as with that of a file, and without validators.
+                if validator.is_empty() && self.has_webdav.load(Relaxed) {
+                    match self.stat_by_webdav(path).await {
+                        Err(error) if error.refusal() == Some(RefusalKind::Unsupported) => {}
+                        answered => return answered.map(|stat| (stat, validator)),
+                    }
+                }
                 let resource = Resource { size: Some(size), mtime: validator.mtime(), ..Resource::default() };
                 Ok((stat_of(&resource), validator))
             }

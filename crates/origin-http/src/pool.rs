@@ -126,7 +126,8 @@ impl Pool {
             handshake.map_err(|_| unreachable(endpoint, &format!("no TLS handshake within {limit:?}")))??;
         }
         let mut http = http1::Builder::new();
-        http.max_headers(HEADERS_MAX).max_buf_size(HEAD_LEN_MAX);
+        // Some servers compare names of headers as text.
+        http.max_headers(HEADERS_MAX).max_buf_size(HEAD_LEN_MAX).title_case_headers(true);
         let (sender, connection) =
             http.handshake(TokioIo::new(stream)).await.map_err(|error| unreachable(endpoint, &error))?;
         tracing::debug!(server = %contact.server, "connected to an origin");

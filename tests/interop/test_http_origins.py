@@ -1,0 +1,100 @@
+"""Files of HTTP servers, read by clients of root:// through a cache: cold, warm, and after they changed."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from harness import forebay, http_origins
+from harness.clients import fetch, run_client
+from harness.content import Pattern, assert_same
+from harness.ground import Ground, program
+from harness.http_origins import HttpOrigin
+from harness.waiting import until
+
+PATH = "/sizes/many-blocks.bin"
+SERVERS: dict[str, Callable[[Ground, Path], HttpOrigin]] = {
+    "nginx": lambda ground, data: http_origins.nginx(ground, data, webdav=False),
+    "nginx-webdav": lambda ground, data: http_origins.nginx(ground, data, webdav=True),
+    "xrootd": http_origins.xrootd,
+}
+
+
+@pytest.fixture(params=list(SERVERS))
+def http_origin(request: pytest.FixtureRequest, ground: Ground, data: Path) -> Iterator[HttpOrigin]:
+    """An HTTP server of the known files."""
+    origin = SERVERS[request.param](ground, data)
+    yield origin
+    origin.stop()
+
+
+@pytest.mark.parametrize("client", ["xrdcp", "pyxrootd", "forebay-get"])
+def test_files_are_read_cold_and_warm(
+    client: str, http_origin: HttpOrigin, ground: Ground, patterns: dict[str, Pattern]
+) -> None:
+    with forebay.cache(ground, http_origin.url) as cache:
+        for path, pattern in patterns.items():
+            assert_same(fetch(client, ground, cache.file_url(path)), pattern.all(), f"{path} cold")
+        cold = cache.settled_metrics()
+        assert cold.origin_bytes == sum(pattern.size for pattern in patterns.values())
+        for path, pattern in patterns.items():
+            assert_same(fetch(client, ground, cache.file_url(path)), pattern.all(), f"{path} warm")
+        assert cache.metrics().origin_bytes == cold.origin_bytes
+
+
+def test_clients_name_http_origins(http_origin: HttpOrigin, ground: Ground, patterns: dict[str, Pattern]) -> None:
+    with forebay.configured(ground, {"forwarding": {"allow": ["http://127.0.0.1:*"]}}) as cache:
+        url = f"{cache.url}//{http_origin.url}{PATH}"
+        assert_same(fetch("xrdcp", ground, url), patterns[PATH].all(), "cold")
+        stored = cache.data / "http:" / f"127.0.0.1:{http_origin.port}" / PATH[1:]
+        until(stored.is_file, "the file is stored under the name of its origin")
+        refused = run_client([program("xrdfs"), cache.address, "stat", f"/http://127.0.0.2:{http_origin.port}{PATH}"])
+        assert refused.returncode != 0
+
+
+def test_directories_are_listed_where_the_origin_has_webdav(
+    http_origin: HttpOrigin, ground: Ground, data: Path, request: pytest.FixtureRequest
+) -> None:
+    with forebay.cache(ground, http_origin.url) as cache:
+        result = run_client([program("xrdfs"), cache.address, "ls", "-l", "/sizes"])
+        if request.node.callspec.params["http_origin"] == "nginx":
+            assert result.returncode != 0
+            assert b"WebDAV" in result.stderr
+            return
+        assert result.returncode == 0, result.stderr
+        assert {line.split("/")[-1] for line in result.stdout.decode().splitlines()} == {
+            path.name for path in (data / "sizes").iterdir()
+        }
+        stat = run_client([program("xrdfs"), cache.address, "stat", "/sizes/block.bin"])
+        assert b"Size:   65536" in stat.stdout
+
+
+@pytest.mark.parametrize("server", list(SERVERS))
+def test_changed_file_is_read_anew(server: str, ground: Ground) -> None:
+    data = ground.directory("changing")
+    old, new = Pattern(300_000, 1), Pattern(300_000, 2)
+    old.write(data / "f.bin")
+    origin = SERVERS[server](ground, data)
+    export = {"path": "/", "origins": [origin.url], "validity": "each-open"}
+    try:
+        with forebay.configured(ground, {"export": [export]}) as cache:
+            assert_same(fetch("xrdcp", ground, cache.file_url("/f.bin")), old.all(), "before")
+            cache.settled_metrics()
+            new.write(data / "f.bin")
+            # The resolution of times of change in HTTP is a second.
+            written = (data / "f.bin").stat().st_mtime
+            os.utime(data / "f.bin", (written + 10, written + 10))
+            assert_same(fetch("xrdcp", ground, cache.file_url("/f.bin")), new.all(), "after")
+    finally:
+        origin.stop()
+
+
+def test_origin_that_is_down_is_named(ground: Ground) -> None:
+    port = ground.free_port()
+    with forebay.cache(ground, f"http://127.0.0.1:{port}") as cache:
+        result = run_client([program("xrdfs"), cache.address, "stat", "/f"])
+    assert result.returncode != 0
+    assert f"127.0.0.1:{port}".encode() in result.stderr
