@@ -157,7 +157,7 @@ def test_cache_is_started_read_and_watched(site: Site) -> None:
 
 def test_quoted_error_is_the_one_that_is_reported(site: Site) -> None:
     quoted = re.search(r"`(forebay\.toml:6:12: .*?)`\. ", README.replace("\n", " "))
-    configuration = SECTIONS["Start"][1].text.replace('["root://', '["https://')
+    configuration = SECTIONS["Start"][1].text.replace('["root://', '["ftp://')
     site.cache.run("tee", "forebay.toml", text=configuration)
     said = site.cache.type("forebay check-config forebay.toml 2>&1 || true")
     assert quoted, "the README quotes an error"

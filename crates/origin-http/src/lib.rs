@@ -1,6 +1,6 @@
 //! Origins over `http://` and `https://`.
 //!
-//! From the outside in: [`HttpOrigin`] asks the servers of its list in order (`servers`), an open file ([`file`]) reads ranges
+//! From the outside in: [`HttpOrigin`] asks the servers of its list in order (`servers`), an open file (`file`) reads ranges
 //! and resumes them, `exchange` sends one request and follows its redirects, over connections that the process keeps in a
 //! [`Pool`]. The modules of `answer` interpret heads and bodies of answers and do no I/O.
 
