@@ -73,7 +73,7 @@ def test_directories_are_listed_where_the_origin_has_webdav(
 
 
 @pytest.mark.parametrize("server", list(SERVERS))
-def test_changed_file_is_read_anew(server: str, ground: Ground) -> None:
+def test_changed_file_is_read_again(server: str, ground: Ground) -> None:
     data = ground.directory("changing")
     old, new = Pattern(300_000, 1), Pattern(300_000, 2)
     old.write(data / "f.bin")
