@@ -119,7 +119,7 @@ fn each_mistake_is_refused_with_its_place() {
         ("[[export]]\ndirectory = \"/d\"\nwrites = \"allow\"", "12:10", "\"refuse\" or \"redirect\""),
         ("[forwarding]\nredirects = \"all\"", "11:13", "write \"same-domain\", \"any\", or a list of hosts"),
         ("[forwarding]\nredirects = [\"*.a\", \"a:1\"]", "11:21", "`a:1` is not a pattern of hosts"),
-        ("[forwarding]\nallow = [\"*\", \"root://a\"]", "11:15", "write HOST, HOST:PORT or HOST:*"),
+        ("[forwarding]\nallow = [\"*\", \"ftp://a\"]", "11:15", "write HOST, HOST:PORT or HOST:*"),
         ("[origin]\nattempts = 1001", "11:12", "write a number from 1 to 1000"),
         ("[logging]\nformat = \"xml\"", "11:10", "write \"text\" or \"json\""),
         ("[logging]\nfilter = \"forebay=loud\"", "11:10", "invalid log filter"),
