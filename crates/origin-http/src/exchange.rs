@@ -11,6 +11,7 @@ use crate::{
     target::{Target, server_of},
 };
 use bytes::Bytes;
+use forebay_auth::Token;
 use forebay_origin::{OriginError, OriginPath, Redirected, Redirects};
 use forebay_telemetry::OriginMetrics;
 use forebay_types::{Endpoint, OriginId};
@@ -21,7 +22,8 @@ use tokio::time::{Instant, timeout, timeout_at};
 
 /// The servers of an origin, and the means to send requests to them.
 pub(crate) struct Client {
-    pub(crate) servers: Vec<OriginId>,
+    pub(crate) first: OriginId,
+    pub(crate) others: Vec<OriginId>,
     pub(crate) options: Options,
     pub(crate) pool: Arc<Pool>,
     pub(crate) metrics: OriginMetrics,
@@ -62,15 +64,8 @@ impl From<OriginError> for Failure {
 }
 
 impl Client {
-    /// The target of `path` at a server of the list.
-    pub(crate) fn target(&self, server: &OriginId, path: &OriginPath) -> Target {
-        let has_token = self.pool.shown.towards(&server_of(server), &path.delegation, &self.home()).has_token();
-        // The request's own token must not stand in for the credentials that are to be shown.
-        Target::new(server, path, path.delegation.is_insisting() || has_token)
-    }
-
     fn home(&self) -> Vec<OriginId> {
-        self.servers.iter().map(server_of).collect()
+        std::iter::once(&self.first).chain(&self.others).map(server_of).collect()
     }
 
     /// Sends `question` to `first` and follows redirects. Statuses other than redirects are answers.
@@ -138,13 +133,15 @@ impl Client {
     ) -> Result<Answer, Failure> {
         let endpoint = target.endpoint();
         let credentials = self.pool.shown.towards(&target.server, &path.delegation, home);
+        let of_client = if credentials.has_token() { None } else { client_token(target, path, home) };
         let mut may_reuse = true;
         loop {
             let connecting = self.pool.connection(&target.server, redirect, may_reuse);
             let connected = timeout_at(deadline, connecting).await;
             let mut connection = connected.map_err(|_| timed_out(endpoint, question.doing(), &self.options))??;
             let token = credentials.token_for(target.is_tls(), connection.is_loopback);
-            let request = question.request(target, token).map_err(|error| protocol(endpoint, error))?;
+            let request =
+                question.request(target, token.or(of_client.as_ref())).map_err(|error| protocol(endpoint, error))?;
             let first_byte = deadline.min(Instant::now() + self.options.first_byte_timeout);
             let answering = async {
                 // The end of the answer before has to be noticed first.
@@ -172,6 +169,16 @@ impl Client {
             }
         }
     }
+}
+
+/// The token that the client has put in its request, for servers of the origin over TLS. A request that must be made with the
+/// credentials of a login has none.
+fn client_token(target: &Target, path: &OriginPath, home: &[OriginId]) -> Option<Token> {
+    if path.delegation.is_insisting() || !target.is_tls() || !home.contains(&target.server) {
+        return None;
+    }
+    // A malformed token is not a token: the server refuses the request if it needs one.
+    Token::from_opaque(&path.cgi).ok().flatten()
 }
 
 impl Answer {
@@ -279,4 +286,30 @@ fn lost(endpoint: &Endpoint, doing: &'static str, error: &hyper::Error) -> Origi
 fn timed_out(endpoint: &Endpoint, doing: &'static str, options: &Options) -> OriginError {
     let seconds = options.first_byte_timeout.as_secs();
     OriginError::TimedOut { endpoint: endpoint.clone(), doing, seconds }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use forebay_origin::DelegatedCredentials;
+    use forebay_types::Lfn;
+
+    #[test]
+    fn tokens_of_clients_reach_the_servers_of_the_origin_over_tls_alone() {
+        let home: [OriginId; 2] = ["https://a/base", "http://b"].map(|text| text.parse().unwrap());
+        let servers: Vec<OriginId> = home.iter().map(server_of).collect();
+        let shown = |server: &str, delegation| {
+            let (lfn, cgi) = (Lfn::parse("/f").unwrap(), "x=1&authz=Bearer%20a.b".to_owned());
+            let path = OriginPath { lfn, cgi, delegation };
+            let target = Target::new(&server.parse().unwrap(), &path);
+            assert_eq!(target.path_and_query.rsplit('/').next(), Some("f?x=1"), "never in the URL");
+            client_token(&target, &path, &servers).map(|token| token.expose().to_owned())
+        };
+        let own = DelegatedCredentials::default();
+        assert_eq!(shown("https://a/base", own.clone()).as_deref(), Some("a.b"));
+        for elsewhere in ["http://b", "https://b", "https://a:8443", "http://a"] {
+            assert_eq!(shown(elsewhere, own.clone()), None, "{elsewhere}");
+        }
+        assert_eq!(shown("https://a", DelegatedCredentials::of(None).insisting()), None);
+    }
 }

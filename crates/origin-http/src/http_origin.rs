@@ -43,37 +43,23 @@ struct Head {
 
 impl HttpOrigin {
     /// An origin of these servers, reached through `pool` and counted under the first one's name.
-    ///
-    /// # Panics
-    /// When `servers` is empty.
     #[must_use]
-    pub fn new(servers: Vec<OriginId>, options: Options, pool: Arc<Pool>, metrics: &Metrics) -> Self {
-        assert!(!servers.is_empty(), "an origin has at least one server");
-        let label = servers.first().map(ToString::to_string).unwrap_or_default();
-        let metrics = servers.first().map(|first| metrics.origin(first)).unwrap_or_default();
-        let client = Arc::new(Client { servers, options, pool, metrics });
+    pub fn new(first: OriginId, others: Vec<OriginId>, options: Options, pool: Arc<Pool>, metrics: &Metrics) -> Self {
+        let (label, metrics) = (first.to_string(), metrics.origin(&first));
+        let client = Arc::new(Client { first, others, options, pool, metrics });
         Self { client, label, has_webdav: AtomicBool::new(true), turns: Arc::new(Semaphore::new(REQUESTS_MAX)) }
     }
 
     async fn open_file(&self, path: &OriginPath) -> Result<HttpFile, OriginError> {
         let attempt = |server, deadline| self.head(server, path, deadline);
-        let (Head { size, validator, target }, index) = self.client.with_servers(attempt).await?;
-        let identity = FileIdentity { size, validator, origin: self.server(index) };
-        Ok(HttpFile::new(Arc::clone(&self.client), Arc::clone(&self.turns), path.clone(), index, identity, target))
-    }
-
-    fn server(&self, index: usize) -> OriginId {
-        let servers = &self.client.servers;
-        servers
-            .get(index)
-            .or_else(|| servers.first())
-            .cloned()
-            .unwrap_or_else(|| forebay_types::Endpoint::new("", 0).into())
+        let (Head { size, validator, target }, server) = self.client.with_servers(attempt).await?;
+        let identity = FileIdentity { size, validator, origin: server.clone() };
+        Ok(HttpFile::new(Arc::clone(&self.client), Arc::clone(&self.turns), path.clone(), identity, target))
     }
 
     /// Size and validator of a file, by `HEAD`, or by its first byte where that is not possible.
     async fn head(&self, server: &OriginId, path: &OriginPath, deadline: Instant) -> Result<Head, Failure> {
-        let target = self.client.target(server, path);
+        let target = Target::new(server, path);
         let answer = self.client.ask(&target, path, &Question::Head, deadline).await?;
         // Presigned URLs are for one method; some servers compute a length only when they send bytes.
         let needs_bytes = matches!(answer.status.as_u16(), 403 | 405 | 501)
@@ -112,7 +98,7 @@ impl HttpOrigin {
         question: &Question,
         deadline: Instant,
     ) -> Result<(Target, Vec<Resource>), Failure> {
-        let mut target = self.client.target(server, path);
+        let mut target = Target::new(server, path);
         if matches!(question, Question::List) {
             // Without the slash some servers redirect, and some list nothing.
             target = target.as_directory();
@@ -163,9 +149,8 @@ impl HttpOrigin {
 
     async fn list_directory(&self, path: &OriginPath) -> Result<Vec<DirEntry>, OriginError> {
         let attempt = |server, deadline| self.properties(server, path, &Question::List, deadline);
-        let ((target, resources), index) = self.client.with_servers(attempt).await?;
-        let base = self.client.servers.get(index).map(OriginId::base).unwrap_or_default();
-        let directory = format!("{base}{}", path.lfn.as_str().trim_end_matches('/'));
+        let ((target, resources), server) = self.client.with_servers(attempt).await?;
+        let directory = format!("{}{}", server.base(), path.lfn.as_str().trim_end_matches('/'));
         let is_directory = |resource: &Resource| resource.path == directory && resource.is_directory;
         if let [only] = resources.as_slice()
             && !is_directory(only)
@@ -179,7 +164,7 @@ impl HttpOrigin {
     async fn ask_for_checksum(&self, path: &OriginPath, algorithm: Option<&str>) -> Result<Checksum, OriginError> {
         let question = &Question::Checksum(algorithm.map(str::to_ascii_lowercase));
         let attempt = |server, deadline| async move {
-            let target = self.client.target(server, path);
+            let target = Target::new(server, path);
             let answer = self.client.ask(&target, path, question, deadline).await?;
             if !answer.status.is_success() {
                 return Err(answer.refuse(&self.client.options).await);
@@ -201,7 +186,7 @@ impl Origin for HttpOrigin {
     }
 
     fn acts_for_clients(&self) -> bool {
-        self.client.servers.first().is_some_and(|first| self.client.pool.shown.are_of_clients(first))
+        self.client.pool.shown.are_of_clients(&self.client.first)
     }
 
     fn open<'a>(&'a self, path: &'a OriginPath) -> OriginFuture<'a, Arc<dyn OriginFile>> {

@@ -21,14 +21,10 @@ pub(crate) struct Attempts<'a> {
 }
 
 impl<'a> Attempts<'a> {
-    /// `count` attempts, beginning with the server at `first`.
-    pub(crate) fn new(options: &'a Options, servers: usize, first: usize, count: u32) -> Self {
+    /// `count` attempts, beginning with the first of `servers`.
+    pub(crate) fn new(options: &'a Options, servers: usize, count: u32) -> Self {
         let deadline = Instant::now() + options.deadline;
-        Self { options, servers, count, failures: 0, rounds: 0, current: first, deadline }
-    }
-
-    pub(crate) const fn current(&self) -> usize {
-        self.current
+        Self { options, servers, count, failures: 0, rounds: 0, current: 0, deadline }
     }
 
     pub(crate) const fn deadline(&self) -> Instant {
@@ -55,7 +51,7 @@ impl<'a> Attempts<'a> {
             return Err(failure.error);
         }
         if moves_on {
-            self.current = (self.current + 1) % self.servers.max(1);
+            self.current = (self.current + 1) % self.servers;
         }
         let own_pause = if others_left { Duration::ZERO } else { self.next_pause() };
         // A server that says when to come again is asked then, unless there is another one.
@@ -78,28 +74,29 @@ impl<'a> Attempts<'a> {
 }
 
 impl Client {
-    /// Runs `attempt` with the servers of the list until it succeeds.
+    /// Runs `attempt` with the servers of the list until it succeeds; also returns the server that it succeeded with.
     pub(crate) async fn with_servers<'a, T, F>(
         &'a self,
         mut attempt: impl FnMut(&'a OriginId, Instant) -> F,
-    ) -> Result<(T, usize), OriginError>
+    ) -> Result<(T, &'a OriginId), OriginError>
     where
         F: Future<Output = Result<T, Failure>>,
     {
-        let mut attempts = Attempts::new(&self.options, self.servers.len(), 0, self.options.attempts);
+        let mut attempts = Attempts::new(&self.options, self.others.len() + 1, self.options.attempts);
         loop {
-            let Some(server) = self.servers.get(attempts.current()) else {
-                let endpoint = forebay_types::Endpoint::new("nowhere", 0);
-                return Err(OriginError::Unreachable { endpoint, reason: "the origin has no server".to_owned() });
-            };
+            let server = self.server(attempts.current);
             match attempt(server, attempts.deadline()).await {
-                Ok(done) => return Ok((done, attempts.current())),
+                Ok(done) => return Ok((done, server)),
                 Err(failure) => {
                     count_failure(&self.metrics, &failure.error, !self.pool.shown.are_of_clients(server));
                     attempts.after(failure, true).await?;
                 }
             }
         }
+    }
+
+    fn server(&self, index: usize) -> &OriginId {
+        index.checked_sub(1).and_then(|index| self.others.get(index)).unwrap_or(&self.first)
     }
 }
 

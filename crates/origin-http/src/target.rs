@@ -1,29 +1,12 @@
 //! URLs of requests.
 
 use forebay_auth::without_tokens;
+use forebay_http_proto::encode_path;
 use forebay_origin::OriginPath;
 use forebay_types::{Endpoint, OriginId, Scheme};
 use hyper::Uri;
 use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 use std::fmt;
-
-/// Characters that are escaped in paths. As few as URIs allow: some servers compare paths as text.
-const NOT_IN_PATHS: &AsciiSet = &CONTROLS
-    .add(b' ')
-    .add(b'"')
-    .add(b'#')
-    .add(b'%')
-    .add(b'<')
-    .add(b'>')
-    .add(b'?')
-    .add(b'[')
-    .add(b'\\')
-    .add(b']')
-    .add(b'^')
-    .add(b'`')
-    .add(b'{')
-    .add(b'|')
-    .add(b'}');
 
 /// Characters that are escaped in queries, which clients send escaped.
 const NOT_IN_QUERIES: &AsciiSet = &CONTROLS.add(b' ').add(b'#');
@@ -43,12 +26,12 @@ pub(crate) struct Target {
 }
 
 impl Target {
-    /// The URL of `path` at `origin`. The query has no tokens if `drops_tokens`: others stand in for them.
-    pub(crate) fn new(origin: &OriginId, path: &OriginPath, drops_tokens: bool) -> Self {
-        let cgi = if drops_tokens { without_tokens(&path.cgi) } else { path.cgi.as_str().into() };
+    /// The URL of `path` at `origin`, without tokens: they are sent in a header, and not to every server.
+    pub(crate) fn new(origin: &OriginId, path: &OriginPath) -> Self {
+        let cgi = without_tokens(&path.cgi);
         let is_of_root = |pair: &&str| ROOT_PARAMETERS.iter().any(|prefix| pair.starts_with(prefix));
         let query: Vec<&str> = cgi.split('&').filter(|pair| !pair.is_empty() && !is_of_root(pair)).collect();
-        let mut url = format!("{}{}", origin.base(), utf8_percent_encode(path.lfn.as_str(), NOT_IN_PATHS));
+        let mut url = format!("{}{}", origin.base(), encode_path(path.lfn.as_str()));
         if !query.is_empty() {
             url.push('?');
             url.push_str(&utf8_percent_encode(&query.join("&"), NOT_IN_QUERIES).to_string());
@@ -143,7 +126,7 @@ mod tests {
             cgi: cgi.to_owned(),
             delegation: DelegatedCredentials::default(),
         };
-        Target::new(&origin.parse().unwrap(), &path, cgi.contains("authz"))
+        Target::new(&origin.parse().unwrap(), &path)
     }
 
     #[test]

@@ -38,7 +38,7 @@ pub struct OpenFile {
 /// The sums of one kind of group.
 #[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
 pub struct GroupSums {
-    /// What files are grouped by.
+    /// Property by which files are grouped.
     pub by: String,
     /// The groups, most bytes first. The last one may be `other`: all that are not listed.
     pub sums: Vec<NamedSum>,

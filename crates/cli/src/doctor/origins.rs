@@ -64,7 +64,7 @@ async fn ask_http(pool: &Arc<HttpPool>, server: &OriginId, export: &ExportConfig
     let redirects = Redirects { to: export.redirects.clone(), setting: "export.redirects" };
     let once = Options { attempts: 1, deadline: ANSWER_TIME_MAX, ..Options::default() };
     let origin =
-        HttpOrigin::new(vec![server.clone()], http_options(&once, redirects), Arc::clone(pool), &Metrics::new());
+        HttpOrigin::new(server.clone(), Vec::new(), http_options(&once, redirects), Arc::clone(pool), &Metrics::new());
     origin.stat(&exported(export)).await.map(drop)
 }
 

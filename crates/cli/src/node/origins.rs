@@ -46,9 +46,9 @@ impl Origins {
         Arc::new(RootOrigin::new(servers, options, Arc::clone(&self.root), &self.metrics))
     }
 
-    fn http_client(&self, servers: Vec<OriginId>, redirects: Redirects) -> Arc<dyn Origin> {
+    fn http_client(&self, first: OriginId, others: Vec<OriginId>, redirects: Redirects) -> Arc<dyn Origin> {
         let options = http_options(&self.options, redirects);
-        Arc::new(HttpOrigin::new(servers, options, Arc::clone(&self.http), &self.metrics))
+        Arc::new(HttpOrigin::new(first, others, options, Arc::clone(&self.http), &self.metrics))
     }
 
     /// The name space of the configuration.
@@ -63,7 +63,7 @@ impl Origins {
             if server.scheme.is_xrootd() {
                 origins.root_client(vec![server.endpoint.clone()], TlsUse::WhenDemanded, redirects.clone())
             } else {
-                origins.http_client(vec![server.clone()], redirects.clone())
+                origins.http_client(server.clone(), Vec::new(), redirects.clone())
             }
         });
         let routes = exports.iter().map(|export| self.export(export)).collect();
@@ -81,9 +81,9 @@ impl Origins {
     fn export(&self, export: &ExportConfig) -> Export {
         let source = match &export.files {
             ExportFiles::HttpOrigins { first, others } => {
-                let servers = std::iter::once(first).chain(others).cloned().collect();
                 let redirects = Redirects { to: export.redirects.clone(), setting: "export.redirects" };
-                ExportSource::Origin { origin: self.http_client(servers, redirects), server: first.clone() }
+                let origin = self.http_client(first.clone(), others.clone(), redirects);
+                ExportSource::Origin { origin, server: first.clone() }
             }
             ExportFiles::Directory(directory) => ExportSource::Directory(directory.clone()),
             ExportFiles::Origins { first, others, tls } => {

@@ -68,7 +68,8 @@ section! {
 section! {
     /// Forwarding: clients name the origin in the path, as in `root://CACHE//root://ORIGIN//path`.
     "forwarding" RawForwarding => Config {
-        /// Origins that clients may name: `HOST`, `HOST:PORT` or `HOST:*`; `*` in HOST matches any run of characters.
+        /// Origins that clients may name: `HOST`, `HOST:PORT` or `HOST:*` for `root://`, and the same after `https://` or `http://`;
+        /// `*` in HOST matches any run of characters, and no port means that of the scheme.
         allow: List<OriginPattern> = Value::default("[]").example(r#"["*.example.org:1094"]"#).flag("--forwarding").live(),
         /// As `validity` of an export.
         validity: Validity => decisions.forwarding_validity.check = Value::default(r#""immutable""#).live(),

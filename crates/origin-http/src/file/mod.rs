@@ -20,8 +20,7 @@ struct Shared {
     client: Arc<Client>,
     turns: Arc<Semaphore>,
     path: OriginPath,
-    /// Position of the server in the list.
-    server: usize,
+    /// As of the open; reads go to the same server.
     identity: FileIdentity,
     /// The URL that answered last, after redirects.
     target: Mutex<Option<Target>>,
@@ -32,14 +31,13 @@ impl HttpFile {
         client: Arc<Client>,
         turns: Arc<Semaphore>,
         path: OriginPath,
-        server: usize,
         identity: FileIdentity,
         target: Target,
     ) -> Self {
         // dCache redirects reads only: the first read begins at the door again.
-        let is_redirected = client.servers.get(server).is_some_and(|server| client.target(server, &path) != target);
+        let is_redirected = Target::new(&identity.origin, &path) != target;
         let target = Mutex::new(is_redirected.then_some(target));
-        Self { shared: Arc::new(Shared { client, turns, path, server, identity, target }) }
+        Self { shared: Arc::new(Shared { client, turns, path, identity, target }) }
     }
 }
 

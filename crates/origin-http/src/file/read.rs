@@ -4,7 +4,7 @@ use super::Shared;
 use crate::{
     answer::{
         content_range::ContentRange,
-        facts::{is_identity, range_in, validator_in},
+        facts::{is_identity, range_in, size_in, validator_in},
     },
     exchange::{Answer, Failure, protocol},
     options::SKIP_MAX,
@@ -52,7 +52,7 @@ impl RangeRead {
     async fn run(mut self) {
         let shared = Arc::clone(&self.shared);
         let options = &shared.client.options;
-        let mut attempts = Attempts::new(options, 1, 0, options.read_attempts);
+        let mut attempts = Attempts::new(options, 1, options.read_attempts);
         while !self.rest.is_empty() {
             let before = self.rest.start();
             let failure = match self.attempt(&attempts).await {
@@ -84,10 +84,7 @@ impl RangeRead {
         let question = Question::Get { range: self.rest, etag };
         let known = shared.target.lock().clone();
         let is_known = known.is_some();
-        let target = match known {
-            Some(target) => target,
-            None => self.door()?,
-        };
+        let target = known.unwrap_or_else(|| self.door());
         let asked = tokio::select! {
             asked = shared.client.ask(&target, &shared.path, &question, attempts.deadline()) => asked,
             () = self.sender.closed() => return Err(Stop::Abandoned),
@@ -97,8 +94,7 @@ impl RangeRead {
             Ok(answer) if is_known && !answer.status.is_success() => {
                 *shared.target.lock() = None;
                 answer.body.finish().await;
-                let door = self.door()?;
-                shared.client.ask(&door, &shared.path, &question, attempts.deadline()).await?
+                shared.client.ask(&self.door(), &shared.path, &question, attempts.deadline()).await?
             }
             Err(failure) => {
                 *shared.target.lock() = None;
@@ -109,11 +105,9 @@ impl RangeRead {
         self.receive(answer).await
     }
 
-    /// The URL of the file at the server of the list that opened it.
-    fn door(&self) -> Result<Target, Stop> {
-        let Shared { client, server, path, .. } = &*self.shared;
-        let server = client.servers.get(*server).ok_or_else(|| self.broken("its server is gone"))?;
-        Ok(client.target(server, path))
+    /// The URL of the file at the server that opened it.
+    fn door(&self) -> Target {
+        Target::new(&self.shared.identity.origin, &self.shared.path)
     }
 
     fn broken(&self, what: &'static str) -> Stop {
@@ -166,6 +160,9 @@ impl RangeRead {
             return Err(changed().into());
         }
         if answer.status.as_u16() == 200 {
+            if size_in(&answer.headers).is_some_and(|size| size != identity.size) {
+                return Err(changed().into());
+            }
             let skip_len = self.rest.start();
             if skip_len > SKIP_MAX {
                 let what = "it serves no ranges, and the file is too long to be read from its beginning each time";

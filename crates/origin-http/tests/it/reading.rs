@@ -115,6 +115,7 @@ async fn another_content_is_never_mixed_in() {
         |_| Reply::new("416 Range Not Satisfiable", "Content-Length: 0", b""),
         |_| Reply::new("206 Partial Content", "Content-Length: 5\nContent-Range: bytes 0-4/5", b"small"),
         |_| Reply::new("200 OK", "Content-Length: 5\nETag: \"two\"", b"small"),
+        |_| Reply::new("200 OK", "Content-Length: 5", b"small"),
     ] {
         let server = Server::start(move |seen| if seen.method == "HEAD" { head("\"one\"") } else { reply(seen) }).await;
         let error = read(&open(&server).await, 0, 5).await.unwrap_err();

@@ -127,8 +127,14 @@ pub(crate) fn origin_of(servers: &[SocketAddr]) -> HttpOrigin {
 }
 
 pub(crate) fn origin_with(servers: &[SocketAddr], options: Options) -> HttpOrigin {
-    let servers = servers.iter().map(|address| format!("http://{address}/base").parse().unwrap()).collect();
-    HttpOrigin::new(servers, options, Pool::anonymous(PoolOptions::default()), &Metrics::new())
+    let mut servers = servers.iter().map(|address| format!("http://{address}/base").parse().unwrap());
+    HttpOrigin::new(
+        servers.next().unwrap(),
+        servers.collect(),
+        options,
+        Pool::anonymous(PoolOptions::default()),
+        &Metrics::new(),
+    )
 }
 
 pub(crate) fn path(lfn: &str) -> OriginPath {

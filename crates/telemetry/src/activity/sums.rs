@@ -25,7 +25,7 @@ pub(super) struct Sums {
     overflow: Overflow,
 }
 
-/// What happens to a new name when there are as many as there may be.
+/// Treatment of a new name at the limit of their number.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Overflow {
     /// It counts under "other": names are labels of metrics, which must not disappear.
