@@ -92,7 +92,7 @@ fn bad_flags_are_named() {
     for (args, named) in [
         (vec!["serve", "--log", "info"], "command line: nothing is exported"),
         (vec!["serve", "--origin", "root://a"], "--store is missing"),
-        (vec!["serve", "--origin", "http://a", "--store", "/tmp/s"], "--origin: origins of scheme `http`"),
+        (vec!["serve", "--origin", "ftp://a", "--store", "/tmp/s"], "--origin: origins of scheme `ftp`"),
         (vec!["serve", "--export-dir", "/nonexistent"], "--export-dir: /nonexistent cannot be exported"),
         (vec!["serve", "--export-dir", "/", "--listen", "x"], "--listen: `x` is not an address"),
         (vec!["serve", "--export-dir", "/", "--listen", "192.0.2.1:0"], "--listen: cannot listen on 192.0.2.1:0"),
