@@ -92,6 +92,22 @@ def test_changed_file_is_read_again(server: str, ground: Ground) -> None:
         origin.stop()
 
 
+def test_redirects_that_clients_cannot_follow_are_not_sent(
+    ground: Ground, data: Path, patterns: dict[str, Pattern]
+) -> None:
+    origin = http_origins.nginx(ground, data, webdav=False)
+    table = {"export": [{"path": "/", "origins": [origin.url]}], "rule": [{"action": "redirect"}]}
+    try:
+        with forebay.configured(ground, table) as cache:
+            assert_same(fetch("xrdcp", ground, cache.file_url(PATH)), patterns[PATH].all(), "through the cache")
+            assert not list(cache.data.rglob("*.bin")), "nothing is kept"
+            removed = run_client([program("xrdfs"), cache.address, "rm", PATH])
+            assert removed.returncode != 0
+            assert (data / PATH[1:]).is_file(), "the origin has not been asked"
+    finally:
+        origin.stop()
+
+
 def test_origin_that_is_down_is_named(ground: Ground) -> None:
     port = ground.free_port()
     with forebay.cache(ground, f"http://127.0.0.1:{port}") as cache:

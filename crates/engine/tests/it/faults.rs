@@ -143,7 +143,10 @@ fn forwarded_files_are_kept_apart_by_origin_and_checked_against_the_list() {
         until(|| root.path().join("root:/memory:1094/store/f").exists()).await;
         let denied = house.engine.open(&request("/root:/elsewhere/f"), &caller()).await;
         assert!(matches!(denied.err(), Some(Error::ForwardingDenied { .. })));
-        let unsupported = house.engine.open(&request("/https://memory/f"), &caller()).await;
+        // The list names the origin of one protocol.
+        let denied = house.engine.open(&request("/https://memory:1094/f"), &caller()).await;
+        assert!(matches!(denied.err(), Some(Error::ForwardingDenied { .. })));
+        let unsupported = house.engine.open(&request("/roots://memory/f"), &caller()).await;
         assert!(matches!(unsupported.err(), Some(Error::Forwarding { .. })));
     });
 }
