@@ -5,14 +5,23 @@ use forebay_telemetry::{
     ReadEvents, ReadKind, RefusedEvent,
 };
 use forebay_types::{ByteRange, Outcome};
-use parking_lot::Mutex;
-use std::sync::Arc;
+use tokio::sync::watch;
 
-/// Records each event as a line of text. Clones share their lines.
+/// Records each event. Clones share what they record.
+///
+/// Of one open, the product reports the login, the open, then the reads, then the close. Reads are reported by tasks of their own after
+/// their answers, so they come in any order, and they and the close after the client has its bytes: see [`Self::when`].
 #[derive(Clone, Debug, Default)]
 pub struct EventRecorder {
-    lines: Arc<Mutex<Vec<String>>>,
-    closes: Arc<Mutex<Vec<Closed>>>,
+    events: watch::Sender<Events>,
+}
+
+/// The events so far.
+#[derive(Clone, Debug, Default)]
+pub struct Events {
+    /// Each as a line of text.
+    pub lines: Vec<String>,
+    pub closes: Vec<Closed>,
 }
 
 /// The operations and the use of a file, from the event of its close.
@@ -30,20 +39,31 @@ struct ReadRecorder {
     open: u64,
 }
 
+impl Events {
+    /// The lines of one kind.
+    #[must_use]
+    pub fn of(&self, kind: &str) -> Vec<&str> {
+        let lines = self.lines.iter().map(String::as_str);
+        lines.filter(|line| line.split(' ').next() == Some(kind)).collect()
+    }
+}
+
 impl EventRecorder {
     #[must_use]
     pub fn lines(&self) -> Vec<String> {
-        self.lines.lock().clone()
+        self.events.borrow().lines.clone()
     }
 
-    /// All closes so far.
-    #[must_use]
-    pub fn closes(&self) -> Vec<Closed> {
-        self.closes.lock().clone()
+    /// Waits until the events so far satisfy a condition.
+    pub async fn when(&self, condition: impl FnMut(&Events) -> bool) -> Events {
+        let mut events = self.events.subscribe();
+        // The wait fails only when all senders are gone, and this recorder is one.
+        let found = events.wait_for(condition).await.map(|found| found.clone());
+        found.unwrap_or_default()
     }
 
     fn add(&self, line: String) {
-        self.lines.lock().push(line);
+        self.events.send_modify(|events| events.lines.push(line));
     }
 }
 
@@ -65,9 +85,12 @@ impl FileEvents for EventRecorder {
 
     fn closed(&self, event: &CloseEvent<'_>) {
         let (open, operations, opens) = (event.open, event.account.operations(), event.opens);
-        self.closes.lock().push(Closed { open, operations, opens, file: event.file.cloned() });
         let bytes = Outcome::ALL.map(|outcome| format!(" {outcome}={}", event.account.bytes(outcome)));
-        self.add(format!("close {}{}", event.open, bytes.concat()));
+        let line = format!("close {open}{}", bytes.concat());
+        self.events.send_modify(|events| {
+            events.closes.push(Closed { open, operations, opens, file: event.file.cloned() });
+            events.lines.push(line);
+        });
     }
 
     fn refused(&self, event: &RefusedEvent<'_>) {

@@ -13,7 +13,7 @@ mod token_server;
 
 pub use content::{byte_at, bytes_at};
 pub use disk_faults::DiskFaults;
-pub use event_recorder::{Closed, EventRecorder};
+pub use event_recorder::{Closed, EventRecorder, Events};
 pub use faulty_disk::{DiskOperation, Faults, FaultyDisk};
 pub use memory_origin::{MemoryOrigin, Script};
 pub use scripted_origin::{Facts, Reply, ScriptedOrigin, Seen};

@@ -17,13 +17,17 @@ fn a_file_is_followed_from_the_login_to_its_close() {
         peer.readv(&[element(handle, 0, 10), element(handle, 50, 20)]).await.unwrap();
         peer.close(handle).await.unwrap();
         peer.error(open("/elsewhere", OpenOptions::READ)).await;
-        let lines = site.events.lines();
-        let (close, others) = lines[2..].iter().partition::<Vec<_>, _>(|line| line.starts_with("close"));
+        let events = site.events.when(|events| !events.closes.is_empty()).await;
+        let lines = &events.lines;
+        assert_eq!(lines.len(), 6, "{lines:?}");
         assert_eq!(lines[..2], ["login 1 tester", "open 1 tester /store/f 10000"]);
-        assert_eq!(others[0], "Read 1 5+100 missed");
-        assert!(others[1].starts_with("ReadVector 1 of 2 "), "{others:?}");
-        assert_eq!(others[2..], ["failed open tester /elsewhere authorization not_authorized"]);
-        assert!(close.len() == 1 && close[0].starts_with("close 1 hit="), "{close:?}");
+        assert_eq!(events.of("Read"), ["Read 1 5+100 missed"]);
+        let vectors = events.of("ReadVector");
+        assert!(vectors.len() == 1 && vectors[0].starts_with("ReadVector 1 of 2 "), "{vectors:?}");
+        assert_eq!(events.of("failed"), ["failed open tester /elsewhere authorization not_authorized"]);
+        // Of the file, the close is the last event.
+        let of_file = lines.iter().rfind(|line| !line.starts_with("failed")).unwrap();
+        assert!(of_file.starts_with("close 1 hit="), "{lines:?}");
     });
 }
 
@@ -40,11 +44,12 @@ fn a_close_reports_the_operations_of_its_open_and_the_use_of_the_file() {
         peer.pgread(first, 0, 4096).await.unwrap();
         peer.readv(&[element(first, 0, 10), element(other, 7, 300), element(first, 50, 20)]).await.unwrap();
         peer.close(first).await.unwrap();
+        site.events.when(|events| events.closes.len() == 1).await;
         peer.read(second, 0, 1).await.unwrap();
         peer.close(second).await.unwrap();
         peer.close(other).await.unwrap();
-        let closes = site.events.closes();
-        let close = |open| closes.iter().find(|close| close.open == open).unwrap().clone();
+        let closes = site.events.when(|events| events.closes.len() == 3).await.closes;
+        let close = |open: u64| closes.iter().find(|close| close.open == open).unwrap().clone();
         let spread = |sizes: &[u64]| Spread {
             count: sizes.len() as u64,
             sum: sizes.iter().sum(),
@@ -84,11 +89,10 @@ fn opens_and_reads_that_fail_are_reported_with_their_side_and_kind() {
         let error = OriginError::Corrupt { endpoint, offset: 0 };
         site.origin.script(|script| script.read_error = Some((0, error)));
         peer.read(handle, 0, 100).await.unwrap_err();
-        let lines = site.events.lines();
-        let failed: Vec<_> = lines.iter().filter(|line| line.starts_with("failed")).collect();
+        let events = site.events.when(|events| events.of("failed").len() >= 2).await;
         let expected =
             ["failed open tester /store/f origin origin_timed_out", "failed read tester /store/g origin corrupt"];
-        assert_eq!(failed, expected);
+        assert_eq!(events.of("failed"), expected);
     });
 }
 
@@ -103,9 +107,11 @@ fn refused_opens_are_reported_with_their_reason() {
         granted.readiness.set_draining();
         assert_eq!(peer.error(open("/public/f", OpenOptions::READ)).await, ErrorCode::OVERLOADED);
         peer.close(handle).await.unwrap();
-        let lines = granted.events.lines();
-        let refused: Vec<_> = lines.iter().filter(|line| line.starts_with("refused")).collect();
-        assert_eq!(refused, ["refused tester /private/f not_authorized", "refused tester /public/f overloaded"]);
+        let events = granted.events.when(|events| events.of("refused").len() >= 2).await;
+        assert_eq!(
+            events.of("refused"),
+            ["refused tester /private/f not_authorized", "refused tester /public/f overloaded"]
+        );
 
         let options = Options { handles_per_session_max: 1, ..Options::default() };
         let limited = Site::of_files_with(options).await;
@@ -113,6 +119,7 @@ fn refused_opens_are_reported_with_their_reason() {
         let mut peer = limited.login().await;
         peer.open("/f").await;
         assert_eq!(peer.error(open("/f", OpenOptions::READ)).await, ErrorCode::OVERLOADED);
-        assert!(limited.events.lines().contains(&"refused tester /f overloaded".to_owned()));
+        let events = limited.events.when(|events| !events.of("refused").is_empty()).await;
+        assert_eq!(events.of("refused"), ["refused tester /f overloaded"]);
     });
 }
