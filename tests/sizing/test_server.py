@@ -53,14 +53,14 @@ def test_the_curve_of_a_server_has_its_reads(site: Site) -> None:
     largest = report["curve"][-1]
     assert largest["hits_by_files"] == len(HITS) / len(READS)
     assert largest["hits_by_bytes"] == pytest.approx(size(HITS) / size(READS))
-    assert [group["name"] for group in report["tiers"]] == ["AODSIM", "NANOAODSIM", "other"]
+    assert [group["name"] for group in report["tiers"]] == ["AODSIM", "NANOAODSIM", "unknown"]
     largest = report["datasets"][0]
-    assert (largest["name"], largest["accesses"]) == ("/store/mc/Run3/DY/AODSIM", 3)
+    assert (largest["name"], largest["accesses"]) == ("/DY/Run3-v1/AODSIM", 3)
     assert (largest["read_bytes"], largest["reread_bytes"]) == (size([AOD] * 3), size([AOD] * 2))
     assert [(found["days"], found["files"]) for found in report["working_sets"]] == [(1, 3), (7, 3), (30, 3), (90, 3)]
     text = site.command("sizing").stdout
     assert "used once: 33.3 % of the files" in text
-    assert "/store/mc/Run3/DY/NANOAODSIM" in text
+    assert "/DY/Run3-v1/NANOAODSIM" in text
     assert site.command_json("sizing")["accesses"] == len(READS)
 
 

@@ -1,19 +1,17 @@
 //! Access records without the names of users and files.
 
-use crate::{
-    access::{Access, Accesses},
-    names::tier_of,
-};
+use crate::access::{Access, Accesses};
+use forebay_types::DataName;
 use std::{collections::HashMap, fmt::Write as _};
 
 /// Replaces names by numbers in the order of their appearance, which cannot be turned back without the original records.
 ///
-/// Kept: the tree of directories, the data tier, and at the top of CMS's name space `store` and its kind of data, so that rules and tables by tier apply as before;
-/// bytes, rounded up to whole MiB; the order of accesses and the time between them. Times begin in the first week of 2001, on the
+/// Kept: the tree of directories, the data tier as a component or a field between dots, and `store` or `rucio` with the kind of data, so that tables by tier are as
+/// before; bytes, rounded up to whole MiB; the order of accesses and the time between them. Times begin in the first week of 2001, on the
 /// same day of the week.
 #[derive(Debug, Default)]
 pub struct Anonymizer {
-    components: HashMap<String, usize>,
+    names: HashMap<String, usize>,
     path: String,
 }
 
@@ -36,8 +34,11 @@ const WEEK_MS: i64 = 7 * 86_400_000;
 
 const ROUNDING: u64 = 1 << 20;
 
-/// Components of the name space of CMS that name a kind of data, not a person or a dataset.
-const KINDS: [&str; 9] = ["store", "mc", "data", "user", "group", "relval", "temp", "hidata", "himc"];
+/// Directories at which name spaces of experiments begin.
+const TOPS: [&str; 2] = ["store", "rucio"];
+
+/// Directories below them that name a kind of data, not a person or a dataset.
+const KINDS: [&str; 8] = ["mc", "data", "user", "group", "relval", "temp", "hidata", "himc"];
 
 impl Anonymizer {
     /// Passes each of `accesses`, which must be sorted, to `visit`, without names.
@@ -69,23 +70,46 @@ impl Anonymizer {
 
     fn write_path(&mut self, path: &str) {
         self.path.clear();
-        let tier = tier_of(path);
-        let mut is_top = true;
+        let tier = DataName::of(path).tier;
+        let mut above = "";
         for component in path.split('/').skip(1) {
-            let is_kept = component == tier || (is_top && KINDS.contains(&component));
-            is_top = is_top && is_kept;
-            if is_kept {
-                // Writing to a text cannot fail.
-                let _ = write!(self.path, "/{component}");
+            self.path.push('/');
+            if TOPS.contains(&component) || (TOPS.contains(&above) && KINDS.contains(&component)) {
+                self.path.push_str(component);
+            } else if component.split('.').any(|field| field == tier) {
+                self.write_fields(component, tier);
+            } else {
+                self.write_number(component);
+            }
+            above = component;
+        }
+    }
+
+    /// Writes a component that contains the tier: ATLAS has it among other fields, and `_` before the number of a file.
+    fn write_fields(&mut self, component: &str, tier: &str) {
+        for (position, field) in component.split('.').enumerate() {
+            if position > 0 {
+                self.path.push('.');
+            }
+            if field == tier {
+                self.path.push_str(field);
                 continue;
             }
-            let next = self.components.len() + 1;
-            let number = match self.components.get(component) {
-                Some(number) => *number,
-                None => *self.components.entry(component.to_owned()).or_insert(next),
-            };
-            let _ = write!(self.path, "/n{number}");
+            if field.starts_with('_') {
+                self.path.push('_');
+            }
+            self.write_number(field);
         }
+    }
+
+    fn write_number(&mut self, name: &str) {
+        let next = self.names.len() + 1;
+        let number = match self.names.get(name) {
+            Some(number) => *number,
+            None => *self.names.entry(name.to_owned()).or_insert(next),
+        };
+        // Writing to a text cannot fail.
+        let _ = write!(self.path, "n{number}");
     }
 }
 
@@ -135,5 +159,22 @@ mod tests {
         assert_eq!(rows.iter().map(|row| row.1 - begin).collect::<Vec<_>>(), [0, 1500, 2500]);
         assert_eq!((rows[0].2, rows[0].3, rows[0].4), (4, 3, Some(1 << 20)));
         assert_eq!(rows.iter().map(|row| (row.4, row.5)).collect::<Vec<_>>()[1..], [(None, 1), (Some(0), 0)]);
+    }
+
+    #[test]
+    fn tiers_are_the_same_without_names() {
+        let mut anonymizer = Anonymizer::default();
+        for (path, without_names) in [
+            ("/root:/o:1094/store/mc/R/P/AODSIM/v/0/f", "/n1/n2/store/mc/n3/n4/AODSIM/n5/n6/n7"),
+            ("/store/temp/user/ann/f", "/store/temp/n8/n9/n7"),
+            ("/atlas/rucio/user/ann/a1/0f/f", "/n10/rucio/user/n9/n11/n12/n7"),
+            ("/atlas/rucio/mc20/a1/0f/DAOD_PHYS.31415._000001.pool", "/n10/rucio/n13/n11/n12/DAOD_PHYS.n14._n15.n16"),
+            ("/data/mc20.7.Py8.deriv.AOD.e6_p5/f", "/n17/n13.n18.n19.n20.AOD.n21/n7"),
+            ("/store/README.md", "/store/n22"),
+        ] {
+            anonymizer.write_path(path);
+            assert_eq!(anonymizer.path, without_names);
+            assert_eq!(DataName::of(path).tier, DataName::of(&anonymizer.path).tier, "{path}");
+        }
     }
 }

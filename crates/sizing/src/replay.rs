@@ -2,13 +2,13 @@
 
 use crate::{
     access::{Access, Accesses, File},
-    names::tier_of,
     outcome::{Outcome, PERIODS, Period, PeriodClock},
 };
 use forebay_cache::{
     Action, Budget, Decision, EntryId, Footprint, Ledger, Policy, PurgeRules, PurgeRun, Rules, Scope, Subject,
     headroom, plan_purge,
 };
+use forebay_types::DataName;
 
 /// The rules that all compared caches have in common.
 #[derive(Clone, Debug, Default)]
@@ -68,7 +68,7 @@ impl Admission {
     /// Those of these accesses whose data tier is one of `tiers`.
     #[must_use]
     pub fn only(&self, accesses: &Accesses, tiers: &[&str]) -> Self {
-        let of_file = |file: &File| tiers.contains(&tier_of(file.key.as_str()));
+        let of_file = |file: &File| tiers.contains(&DataName::of(file.key.as_str()).tier);
         let by_file: Vec<bool> = accesses.files().iter().map(of_file).collect();
         let is_of_tier = |access: &Access| by_file.get(access.file as usize).copied().unwrap_or(false);
         let admitted = accesses.list().iter().enumerate();

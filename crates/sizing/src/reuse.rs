@@ -1,10 +1,10 @@
 //! The LRU curve of a running cache: which hit ratio a cache of each size would have had, and what it is used for.
 
 use crate::{
-    names::{dataset_of, tier_of},
     recency::{Recency, UNIT},
     top::Top,
 };
+use forebay_types::DataName;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 /// Days that the curve covers at most.
@@ -186,8 +186,9 @@ impl ReuseCurve {
             }
         }
         let reread = if known.is_some() { saved } else { 0 };
-        self.tiers.add(tier_of(access.path), access.read, reread);
-        self.datasets.add(dataset_of(access.path), access.read, reread);
+        let data = DataName::of(access.path);
+        self.tiers.add(data.tier, access.read, reread);
+        self.datasets.add(&data.dataset, access.read, reread);
         let units = u32::try_from(wanted.div_ceil(UNIT)).unwrap_or(u32::MAX);
         let size = known.map_or(units, |(entry, _)| entry.size.max(units));
         self.recency.touch(hash, size, now);
@@ -378,7 +379,7 @@ mod tests {
         assert_eq!(reuse.curve.last().map(|point| (point.size, point.eviction_age)), Some((4 * tib, None)));
         assert_eq!(
             reuse.tiers.iter().map(|tier| (tier.name.as_str(), tier.accesses)).collect::<Vec<_>>(),
-            [("other", 4), ("AOD", 1)]
+            [("unknown", 4), ("AOD", 1)]
         );
         // Days that are past are no longer counted.
         assert_eq!(curve.report(140 * DAY).accesses, 3);

@@ -5,6 +5,7 @@
 mod address_pattern;
 mod block;
 mod checksum;
+mod data_name;
 mod endpoint;
 mod glob;
 mod lfn;
@@ -22,6 +23,7 @@ mod validator;
 pub use address_pattern::{AddressPattern, AddressPatternError};
 pub use block::{BlockIndex, BlockSize, BlockSizeError};
 pub use checksum::Checksum;
+pub use data_name::DataName;
 pub use endpoint::{Endpoint, EndpointError, XROOTD_PORT, canonical_forwarded, canonical_host};
 pub use glob::glob_matches;
 pub use lfn::{LFN_COMPONENT_LEN_MAX, LFN_LEN_MAX, Lfn, LfnError, RequestPath};

@@ -9,7 +9,8 @@ use super::{
 use crate::failure::UsageError;
 use forebay_cache::{Policy, PurgeRules};
 use forebay_config::Settings;
-use forebay_sizing::{Admission, Cell, Outcome, PERIODS, Scenario, Summary, Unit, Window, tier_of};
+use forebay_sizing::{Admission, Cell, Outcome, PERIODS, Scenario, Summary, Unit, Window};
+use forebay_types::DataName;
 use std::{
     cmp::Reverse,
     collections::{BTreeMap, BTreeSet},
@@ -200,7 +201,7 @@ fn middle(sizes: &[u64]) -> Option<u64> {
 fn tier_rows(comparison: &Comparison<'_>, admission: &Admission, cell: Cell, window: Window) -> Vec<TierRow> {
     let accesses = comparison.accesses;
     let mut read: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
-    let by_file: Vec<&str> = accesses.files().iter().map(|file| tier_of(file.key.as_str())).collect();
+    let by_file: Vec<&str> = accesses.files().iter().map(|file| DataName::of(file.key.as_str()).tier).collect();
     for access in accesses.list() {
         let tier = by_file.get(access.file as usize).copied().unwrap_or_default();
         let (count, bytes) = read.entry(tier).or_default();

@@ -9,7 +9,7 @@ use crate::{
     groups::{Group, NamedSums},
     label::FileResult,
 };
-use forebay_types::{OriginId, Outcome};
+use forebay_types::{DataName, OriginId, Outcome};
 use parking_lot::Mutex;
 use std::{
     collections::{BTreeMap, HashMap},
@@ -219,7 +219,7 @@ impl FileEvents for Activity {
         self.0.metrics.add_file_read(result);
         let is_reuse = event.file.is_some_and(|file| file.accesses > 1);
         let access = Access { result, is_reuse, bytes, at: self.unix(event.at) };
-        let data = names::data_of(event.lfn.as_str());
+        let data = DataName::of(event.lfn.as_str());
         let options = &self.0.options;
         let export = names::export_of(event.lfn.as_str(), &options.exports);
         let mut counted = self.0.counted.lock();
@@ -227,7 +227,7 @@ impl FileEvents for Activity {
         let (origin, region) = counted.origin(event.origin, &options.regions);
         let name = |group: Group| match group {
             Group::Export => export,
-            Group::Tier => &data.tier,
+            Group::Tier => data.tier,
             Group::Dataset => &data.dataset,
             Group::Organization => event.client.organization.as_deref().unwrap_or(names::UNKNOWN),
             Group::User => &event.client.user,

@@ -1,93 +1,13 @@
-//! Groups of accesses by names: data tier and dataset of a path, site of a client, region of an origin.
+//! Groups of accesses by names: site of a client, region of an origin, export of a path.
 
 use forebay_types::glob_matches;
-use std::{borrow::Cow, net::IpAddr};
+use std::net::IpAddr;
 
 /// Name of the group of everything that has no better one.
 pub(super) const UNKNOWN: &str = "unknown";
 
-/// Components of a path that are looked at: names of experiments have fewer.
-const PARTS_MAX: usize = 24;
-
-/// Components of a path of no known convention that name its dataset.
-const GENERIC_DATASET_DEPTH: usize = 4;
-
-/// Top directories of the name space of CMS whose files are of users and groups.
-const CMS_PRIVATE: [&str; 3] = ["user", "group", "temp"];
-
 /// Second-level labels below which countries register organizations.
 const SECOND_LEVELS: [&str; 8] = ["ac", "co", "com", "edu", "gov", "net", "org", "go"];
-
-/// What a path says about its data.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub(super) struct Data<'p> {
-    pub(super) tier: Cow<'p, str>,
-    pub(super) dataset: String,
-}
-
-/// The data of a path, by the conventions of CMS and ATLAS; else its directory.
-pub(super) fn data_of(path: &str) -> Data<'_> {
-    // On the stack: this is done for each close.
-    let mut parts = [""; PARTS_MAX];
-    let found = path.split('/').filter(|part| !part.is_empty());
-    let count = parts.iter_mut().zip(found).map(|(place, part)| *place = part).count();
-    let parts = parts.get(..count).unwrap_or_default();
-    cms(parts).or_else(|| atlas(parts)).unwrap_or_else(|| generic(parts))
-}
-
-/// `/store/{data,mc,relval,…}/ERA/PRIMARY/TIER/PROCESSING/…`, wherever `/store` begins in the path.
-fn cms<'p>(parts: &[&'p str]) -> Option<Data<'p>> {
-    let start = parts.iter().position(|part| *part == "store")?;
-    match parts.get(start + 1..)? {
-        [private, owner, _, ..] if CMS_PRIVATE.contains(private) => {
-            Some(Data { tier: private.to_uppercase().into(), dataset: ["/store/", private, "/", owner].concat() })
-        }
-        [_, era, primary, tier, processing, _, ..] if is_cms_tier(tier) => {
-            let dataset = ["/", primary, "/", era, "-", processing, "/", tier].concat();
-            Some(Data { tier: Cow::Borrowed(tier), dataset })
-        }
-        _ => None,
-    }
-}
-
-fn is_cms_tier(text: &str) -> bool {
-    let is_tier_byte = |byte: u8| byte.is_ascii_uppercase() || byte.is_ascii_digit() || byte == b'-';
-    text.len() >= 3 && text.bytes().all(is_tier_byte)
-}
-
-/// `…/rucio/SCOPE/xx/yy/FILE`, with `FILE` as `TIER.TASK._NUMBER.…`; scopes of users have two components.
-fn atlas<'p>(parts: &[&'p str]) -> Option<Data<'p>> {
-    let start = parts.iter().position(|part| *part == "rucio")?;
-    let below = parts.get(start + 1..)?;
-    let (file, directories) = below.split_last()?;
-    let is_hash = |part: &&&str| part.len() == 2 && part.bytes().all(|byte| byte.is_ascii_hexdigit());
-    let scope: Vec<&str> = directories.get(..directories.len().checked_sub(2)?)?.to_vec();
-    if scope.is_empty() || directories.iter().rev().take(2).filter(is_hash).count() != 2 {
-        return None;
-    }
-    let scope = scope.join(".");
-    let mut fields = file.split('.');
-    let (first, second) = (fields.next()?, fields.next().unwrap_or_default());
-    let is_private = scope.starts_with("user.") || scope.starts_with("group.");
-    let tier = if is_private {
-        scope.split('.').next().unwrap_or_default().to_uppercase().into()
-    } else {
-        Cow::Borrowed(first)
-    };
-    let dataset = if is_private { scope } else { format!("{scope}:{first}.{second}") };
-    Some(Data { tier, dataset })
-}
-
-fn generic<'p>(parts: &[&'p str]) -> Data<'p> {
-    let directories = parts.split_last().map_or(&[][..], |(_, directories)| directories);
-    let named = directories.get(..GENERIC_DATASET_DEPTH).unwrap_or(directories);
-    let mut dataset = String::with_capacity(named.iter().map(|part| part.len() + 1).sum::<usize>().max(1));
-    named.iter().for_each(|part| dataset.extend(["/", part]));
-    if dataset.is_empty() {
-        dataset.push('/');
-    }
-    Data { tier: Cow::Borrowed(UNKNOWN), dataset }
-}
 
 /// The site of a client: the domain of its host, or the network of its address.
 pub(super) fn site_of(host: &str) -> String {
@@ -140,31 +60,6 @@ pub(super) fn export_of<'e>(path: &str, exports: &'e [String]) -> &'e str {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn paths_of_experiments_have_a_tier_and_a_dataset() {
-        for (path, tier, dataset) in [
-            (
-                "/store/mc/RunIISummer20/TTbar/NANOAODSIM/106X-v2/260000/0A1B.root",
-                "NANOAODSIM",
-                "/TTbar/RunIISummer20-106X-v2/NANOAODSIM",
-            ),
-            ("/store/data/Run2018A/EGamma/MINIAOD/UL-v1/00/f.root", "MINIAOD", "/EGamma/Run2018A-UL-v1/MINIAOD"),
-            ("/store/user/ann/tuples/1.root", "USER", "/store/user/ann"),
-            ("/root:/o:1094/store/data/R/P/RAW/v1/0/f.root", "RAW", "/P/R-v1/RAW"),
-            (
-                "/atlas/rucio/mc20_13TeV/a1/0f/DAOD_PHYS.31415._000001.pool.root.1",
-                "DAOD_PHYS",
-                "mc20_13TeV:DAOD_PHYS.31415",
-            ),
-            ("/atlas/rucio/user/ann/a1/0f/user.ann.1._1.root", "USER", "user.ann"),
-            ("/belle/MC/release-06/DB/x/f.root", UNKNOWN, "/belle/MC/release-06/DB"),
-            ("/f.root", UNKNOWN, "/"),
-            ("/store/f.root", UNKNOWN, "/store"),
-        ] {
-            assert_eq!(data_of(path), Data { tier: tier.into(), dataset: dataset.to_owned() }, "{path}");
-        }
-    }
 
     #[test]
     fn a_client_belongs_to_its_domain_or_network() {
