@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import socket
 import struct
@@ -85,3 +86,37 @@ def test_two_collectors_get_what_a_client_has_read(
     assert event["b_hit"] + event["b_miss"] + event["b_bypass"] == size == sent
     for receiver in receivers:
         receiver.close()
+
+
+def test_ranges_of_a_file_on_a_connection_of_http_are_one_record(
+    ground: Ground, plain_origin: xrootd.Origin, patterns: dict[str, Pattern]
+) -> None:
+    store = ground.directory("store")
+    receiver = collector()
+    configuration: dict[str, Any] = {
+        "export": [{"path": "/", "origins": [plain_origin.url]}],
+        "monitoring": {"collectors": [f"127.0.0.1:{receiver.getsockname()[1]}"], "site": "LAB"},
+        "store": {"path": str(store / "s")},
+    }
+    ranges = [(0, 999), (70_000, 70_009), (5, 5)]
+    with forebay.configured(ground, configuration, store=store) as cache:
+        connection = http.client.HTTPConnection("127.0.0.1", cache.port, timeout=30)
+        for first, last in ranges:
+            connection.request("GET", PATH, headers={"Range": f"bytes={first}-{last}", "User-Agent": "ranges/1"})
+            answer = connection.getresponse()
+            assert_same(answer.read(), patterns[PATH].all()[first : last + 1], "range")
+        connection.close()
+    # A server that stops sends what waits.
+    seen: list[bytes] = []
+    while not any(chr(datagram[0]) == "g" for datagram in seen):
+        seen += [datagram for datagram, _ in received(receiver, 1)]
+    user = next(datagram for datagram in seen if chr(datagram[0]) == "u")
+    assert user[12:].startswith(b"http/")
+    assert b"&x=ranges/1&" in user
+    parts = [record for datagram in seen if chr(datagram[0]) == "f" for record in records(datagram)]
+    assert [kind for kind, _ in parts] == [2, 1, 0], "a time, one open, one close"
+    read, _, _, reads = struct.unpack_from(">qqqi", parts[2][1], 8)
+    assert (read, reads) == (sum(last + 1 - first for first, last in ranges), len(ranges))
+    (event,) = [datagram for datagram in seen if chr(datagram[0]) == "g"]
+    assert json.loads(event[24:].rstrip(b"\0"))["lfn"] == PATH
+    receiver.close()

@@ -34,7 +34,7 @@ pub use catalog::{
 pub use forebay_origin::{Checksum, ListDetail};
 pub use forebay_store::{Space, VolumeInfo};
 pub use forebay_structure::{ColumnSet, SetKey};
-pub use forebay_telemetry::Client;
+pub use forebay_telemetry::{Client, ClientProtocol};
 pub use namespace::{
     decisions::{DecisionOptions, Miss, Service},
     redirect::{Redirect, Redirects, WritePolicy},

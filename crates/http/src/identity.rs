@@ -2,7 +2,7 @@
 
 use crate::{error_answers::ErrorAnswer, options::REFUSED_TOKENS_MAX, request::Context};
 use forebay_auth::{Right, SecurityProtocol, Token, UnixTime, x509::Chain};
-use forebay_engine::{Caller, Client, OpenRequest};
+use forebay_engine::{Caller, Client, ClientProtocol, OpenRequest};
 use forebay_front::{Connection, Failure, FailureKind, Place};
 use forebay_http_proto::{Head, Status, Target, has_directive};
 use forebay_net::PeerCertificate;
@@ -196,6 +196,7 @@ impl Context {
             peer: Some(self.peer),
             pid: 0,
             program: program_of(head),
+            protocol: if self.is_tls() { ClientProtocol::Https } else { ClientProtocol::Http },
             session: 0,
         };
         tracing::debug!(peer = %self.peer, %identity, "logged in");

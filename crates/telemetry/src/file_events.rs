@@ -33,6 +33,26 @@ pub struct Client {
     pub pid: u32,
     /// The client's program, as it says.
     pub program: String,
+    pub protocol: ClientProtocol,
+}
+
+forebay_types::named_enum! {
+    /// The protocol of a client's connection, as the accounting of grids names it.
+    #[derive(Default)]
+    pub enum ClientProtocol {
+        /// `root://`, also over TLS.
+        #[default]
+        Root = "xroot",
+        Http = "http",
+        /// HTTP within TLS, as for `davs://`.
+        Https = "https",
+    }
+}
+
+impl ClientProtocol {
+    pub(crate) const fn is_http(self) -> bool {
+        matches!(self, Self::Http | Self::Https)
+    }
 }
 
 /// A client has logged in.

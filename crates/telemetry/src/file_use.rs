@@ -49,6 +49,21 @@ impl FileUse {
 }
 
 impl FileBytes {
+    /// The bytes of both.
+    #[must_use]
+    pub const fn with(&self, other: &Self) -> Self {
+        Self {
+            hit: self.hit.saturating_add(other.hit),
+            missed: self.missed.saturating_add(other.missed),
+            bypassed: self.bypassed.saturating_add(other.bypassed),
+            fetched: self.fetched.saturating_add(other.fetched),
+            prefetched: self.prefetched.saturating_add(other.prefetched),
+            written: self.written.saturating_add(other.written),
+            wasted: self.wasted.saturating_add(other.wasted),
+            damaged_blocks: self.damaged_blocks.saturating_add(other.damaged_blocks),
+        }
+    }
+
     /// The bytes counted after `earlier`, a value of the same counters.
     #[must_use]
     pub const fn since(&self, earlier: &Self) -> Self {

@@ -27,8 +27,8 @@ pub use access_log::{ACCESS_TARGET, AccessLog};
 pub use activity::{Activity, ActivityOptions, OpenFile};
 pub use failing_servers::{FailingServer, Fault};
 pub use file_events::{
-    Client, CloseEvent, DirectEvent, FailedEvent, FileEvents, LoginEvent, Observers, OpenEvent, OpenPurpose,
-    ReadAnswer, ReadEvents, RefusedEvent,
+    Client, ClientProtocol, CloseEvent, DirectEvent, FailedEvent, FileEvents, LoginEvent, Observers, OpenEvent,
+    OpenPurpose, ReadAnswer, ReadEvents, RefusedEvent,
 };
 pub use file_use::{FileBytes, FileUse};
 pub use groups::{Group, NamedSums, Sum};

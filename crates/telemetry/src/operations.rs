@@ -15,6 +15,19 @@ pub struct Operations {
     pub elements: Spread,
 }
 
+impl Operations {
+    /// The operations of both.
+    #[must_use]
+    pub fn with(&self, other: &Self) -> Self {
+        Self {
+            reads: self.reads.with(other.reads),
+            page_reads: self.page_reads.with(other.page_reads),
+            vectors: self.vectors.with(other.vectors),
+            elements: self.elements.with(other.elements),
+        }
+    }
+}
+
 /// A request that reads one range.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum ReadKind {

@@ -12,7 +12,7 @@ use crate::{
     },
 };
 use forebay_auth::{Method, SecurityProtocol, UnixTime, x509::Chain};
-use forebay_engine::Client;
+use forebay_engine::{Client, ClientProtocol};
 use forebay_front::{Place, proven_name};
 use forebay_net::PeerCertificate;
 use forebay_proto::{
@@ -236,6 +236,7 @@ impl ConnectionContext {
             peer: Some(self.peer),
             pid,
             program,
+            protocol: ClientProtocol::Root,
             session: 0,
         };
         tracing::debug!(peer = %self.peer, %identity, "logged in");

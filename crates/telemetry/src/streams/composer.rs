@@ -1,13 +1,16 @@
 //! Datagrams out of events, and the numbers of users and files in them.
 
-use super::{Closed, Opened, StreamOptions};
-use crate::{FileUse, HandleAccount, Spread, file_events::Client};
-use forebay_monitoring::{
-    CallStatistics, CloseRecord, FileClose, FileRecords, GeneralEvents, OpenRecord, Sender, Transferred, map,
+use super::{
+    Closed, Opened, StreamOptions,
+    pauses::{Key, Pause, Pauses, joined},
+    reads::Reads,
 };
+use crate::{FileUse, HandleAccount, file_events::Client};
+use forebay_monitoring::{FileClose, FileRecords, GeneralEvents, OpenRecord, Sender, Transferred, map};
 use std::{
     collections::{HashMap, VecDeque},
     hash::{DefaultHasher, Hash as _, Hasher as _},
+    sync::Arc,
 };
 
 /// Seconds after which the session of a client without open files is reported as ended. Its next open begins a new one.
@@ -30,6 +33,7 @@ pub(super) struct Composer {
     last_id: u32,
     /// By number of the open.
     open: HashMap<u64, OpenFile>,
+    pauses: Pauses,
     /// By number of the session.
     sessions: HashMap<u64, Session>,
     flushed: i64,
@@ -41,8 +45,19 @@ pub(super) struct Composer {
 struct OpenFile {
     id: u32,
     session: u64,
-    account: std::sync::Arc<HandleAccount>,
+    account: Arc<HandleAccount>,
     reported: Transferred,
+    /// Of clients whose opens of a file are one record.
+    key: Option<Key>,
+    /// Reads of the file in earlier opens of the record, and its use in them.
+    earlier: Reads,
+    used: Option<FileUse>,
+}
+
+impl OpenFile {
+    fn reads(&self) -> Reads {
+        self.earlier.with(Reads::of(&self.account))
+    }
 }
 
 struct Session {
@@ -66,6 +81,7 @@ impl Composer {
             sequences: [0; 3],
             last_id: 0,
             open: HashMap::new(),
+            pauses: Pauses::default(),
             sessions: HashMap::new(),
             flushed: now,
             progress: now,
@@ -85,6 +101,9 @@ impl Composer {
             self.progress = now;
             self.report_progress(now);
         }
+        while let Some(pause) = self.pauses.poll_ended(now) {
+            self.end_pause(&pause, now);
+        }
         if is_due(self.flushed, self.options.flush) {
             self.close_forgotten(now);
             self.end_idle_sessions(now);
@@ -93,29 +112,49 @@ impl Composer {
     }
 
     pub(super) fn open(&mut self, opened: Opened, now: i64) {
+        let (session, account) = (opened.client.session, opened.account);
+        let key = Key::of(&opened.client, &opened.lfn);
+        if let Some(pause) = key.as_ref().and_then(|key| self.pauses.end(key)) {
+            let Pause { id, reads: earlier, reported, used, .. } = pause;
+            self.open.insert(opened.open, OpenFile { id, session, account, reported, key, earlier, used });
+            return;
+        }
         let user = self.user(&opened.client, now);
         let id = self.next_id();
         self.make_room(now);
         self.files.open(&OpenRecord { file: id, user, size: opened.size, lfn: &opened.lfn });
-        let (session, account) = (opened.client.session, opened.account);
-        self.open.insert(opened.open, OpenFile { id, session, account, reported: Transferred::default() });
+        let (reported, earlier) = (Transferred::default(), Reads::default());
+        self.open.insert(opened.open, OpenFile { id, session, account, reported, key, earlier, used: None });
     }
 
-    pub(super) fn close(&mut self, closed: &Closed, now: i64) {
+    pub(super) fn close(&mut self, closed: Closed, now: i64) {
         // The event of an open may have been dropped.
-        if let Some(file) = self.open.remove(&closed.open) {
-            self.end_file(&file, now);
+        if let Some(mut file) = self.open.remove(&closed.open) {
+            if let Some(key) = file.key.take() {
+                let (id, reads, reported, size) = (file.id, file.reads(), file.reported, closed.size);
+                let used = joined(file.used, closed.last);
+                if let Some(ended) = self.pauses.begin(Pause { id, key, size, reads, reported, at: now, used }) {
+                    self.end_pause(&ended, now);
+                }
+                return;
+            }
+            self.end_file(file.id, file.session, &file.reads(), now);
         }
-        let Some(used) = &closed.last else { return };
-        let event = cache_event(closed, used, now);
-        if !self.caches.close(&event) {
-            self.send_caches(now);
-            self.caches.close(&event);
+        if let Some(used) = &closed.last {
+            self.add_use(&cache_event(&closed.lfn, closed.size, used, now), now);
         }
+    }
+
+    /// Sends all that is known, as the last thing that is sent.
+    pub(super) fn finish(&mut self, now: i64) {
+        for pause in self.pauses.take_all() {
+            self.end_pause(&pause, now);
+        }
+        self.flush(now);
     }
 
     /// Ends all datagrams that have begun.
-    pub(super) fn flush(&mut self, now: i64) {
+    fn flush(&mut self, now: i64) {
         self.send_files(now);
         self.send_caches(now);
         self.flushed = now;
@@ -144,7 +183,7 @@ impl Composer {
     fn login(&self, client: &Client) -> String {
         let name: String = client.user.chars().filter(char::is_ascii_alphanumeric).take(8).collect();
         let name = if name.is_empty() { "unknown" } else { &name };
-        format!("xroot/{name}.{}:{}@{}", client.pid, self.sender.id, plain(&client.host))
+        format!("{}/{name}.{}:{}@{}", client.protocol.as_str(), client.pid, self.sender.id, plain(&client.host))
     }
 
     fn send_identity(&mut self) {
@@ -170,7 +209,7 @@ impl Composer {
     fn report_progress(&mut self, now: i64) {
         let mut open = std::mem::take(&mut self.open);
         for file in open.values_mut() {
-            let bytes = transferred(&file.account);
+            let bytes = file.reads().transferred();
             if bytes != file.reported {
                 file.reported = bytes;
                 self.make_room(now);
@@ -183,19 +222,33 @@ impl Composer {
     /// Closes files whose handle is gone: the event of their close was dropped while the queue was full.
     fn close_forgotten(&mut self, now: i64) {
         // A close that is still in the queue finds nothing left to close.
-        let is_gone = |file: &OpenFile| std::sync::Arc::strong_count(&file.account) == 1;
+        let is_gone = |file: &OpenFile| Arc::strong_count(&file.account) == 1;
         let gone: Vec<_> = self.open.extract_if(|_, file| is_gone(file)).map(|(_, file)| file).collect();
         for file in gone {
-            self.end_file(&file, now);
+            self.end_file(file.id, file.session, &file.reads(), now);
         }
     }
 
-    fn end_file(&mut self, file: &OpenFile, now: i64) {
+    fn end_file(&mut self, id: u32, session: u64, reads: &Reads, now: i64) {
         self.make_room(now);
-        self.files.close(&close_record(file.id, &file.account));
-        if let Some(session) = self.sessions.get_mut(&file.session) {
+        self.files.close(&reads.close_record(id));
+        if let Some(session) = self.sessions.get_mut(&session) {
             session.opens = session.opens.saturating_sub(1);
             session.used = now;
+        }
+    }
+
+    fn end_pause(&mut self, pause: &Pause, now: i64) {
+        self.end_file(pause.id, pause.key.session(), &pause.reads, now);
+        if let Some(used) = &pause.used {
+            self.add_use(&cache_event(pause.key.lfn(), pause.size, used, pause.at), now);
+        }
+    }
+
+    fn add_use(&mut self, event: &FileClose<'_>, now: i64) {
+        if !self.caches.close(event) {
+            self.send_caches(now);
+            self.caches.close(event);
         }
     }
 
@@ -256,43 +309,17 @@ fn plain(text: &str) -> String {
     text.chars().map(|character| if character == '&' || character.is_control() { '_' } else { character }).collect()
 }
 
-/// Bytes of an open so far. Those of page reads are plain reads, as in XRootD; clients got the rest by vector reads.
-fn transferred(account: &HandleAccount) -> Transferred {
-    let all = account.all_bytes();
-    let vector = account.operations().vectors.sum.min(all);
-    Transferred { read: all - vector, vector }
-}
-
-/// The record of a close.
-fn close_record(file: u32, account: &HandleAccount) -> CloseRecord {
-    let operations = account.operations();
-    let reads: Spread = operations.reads.with(operations.page_reads);
-    let (vectors, elements) = (operations.vectors, operations.elements);
-    let calls = CallStatistics {
-        reads: reads.count,
-        read_min: reads.min,
-        read_max: reads.max,
-        vectors: vectors.count,
-        vector_min: vectors.min,
-        vector_max: vectors.max,
-        elements: elements.sum,
-        elements_min: elements.min,
-        elements_max: elements.max,
-    };
-    CloseRecord { file, bytes: transferred(account), calls }
-}
-
 /// The event of a file that no client reads any more.
-fn cache_event<'a>(closed: &'a Closed, used: &FileUse, now: i64) -> FileClose<'a> {
+fn cache_event<'a>(lfn: &'a str, size: u64, used: &FileUse, detached: i64) -> FileClose<'a> {
     FileClose {
-        lfn: &closed.lfn,
-        size: closed.size,
+        lfn,
+        size,
         block_size: used.block_size,
         blocks: used.blocks,
         blocks_done: used.blocks_done,
         accesses: used.accesses,
         attached: used.attached,
-        detached: now,
+        detached,
         remotes: used.servers.iter().map(ToString::to_string).collect(),
         hit: used.bytes.hit,
         missed: used.bytes.missed,
@@ -307,3 +334,6 @@ fn cache_event<'a>(closed: &'a Closed, used: &FileUse, now: i64) -> FileClose<'a
 fn seconds(time: i64) -> u32 {
     u32::try_from(time).unwrap_or_default()
 }
+
+#[cfg(test)]
+mod tests;

@@ -4,6 +4,8 @@
 //! and counted: no request waits for a collector. Datagrams are not acknowledged.
 
 mod composer;
+mod pauses;
+mod reads;
 mod socket;
 
 use crate::{
@@ -79,7 +81,7 @@ pub struct Streams {
 enum Event {
     Open(Box<Opened>),
     Close(Box<Closed>),
-    /// Send everything that waits, then reply.
+    /// Send everything that waits, then reply: the server stops.
     Flush(SyncSender<()>),
 }
 
@@ -167,9 +169,9 @@ fn run(mut composer: Composer, mut socket: Socket, clock: fn() -> i64, events: &
         let mut done = None;
         match event {
             Ok(Event::Open(opened)) => composer.open(*opened, now),
-            Ok(Event::Close(closed)) => composer.close(&closed, now),
+            Ok(Event::Close(closed)) => composer.close(*closed, now),
             Ok(Event::Flush(reply)) => {
-                composer.flush(now);
+                composer.finish(now);
                 done = Some(reply);
             }
             Err(RecvTimeoutError::Timeout) => {}
