@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import http.server
 import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from .ground import Ground, program
@@ -70,3 +74,67 @@ def _started(process: Process, port: int) -> HttpOrigin:
 
     until(is_listening, f"a server listens at port {port}")
     return HttpOrigin(process, port)
+
+
+class OneFile:
+    """A server of one content under every path, whose answers have the validators that a test sets."""
+
+    def __init__(self, content: bytes, fields: dict[str, str]) -> None:
+        self.content, self.fields = content, fields
+        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
+
+    @property
+    def url(self) -> str:
+        """URL of the server without a path."""
+        return f"http://127.0.0.1:{self.server.server_port}"
+
+    def _handler(self) -> type[http.server.BaseHTTPRequestHandler]:
+        origin = self
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            """Answers GET with at most one range, and HEAD."""
+
+            protocol_version = "HTTP/1.1"
+
+            def do_GET(self) -> None:
+                """Answers with the content or a part of it."""
+                content = origin.content
+                wanted = self.headers.get("Range")
+                if wanted is None:
+                    self._head(200, len(content))
+                    self.wfile.write(content)
+                    return
+                first, last = (int(number) for number in wanted.removeprefix("bytes=").split("-"))
+                part = content[first : last + 1]
+                fields = {"Content-Range": f"bytes {first}-{first + len(part) - 1}/{len(content)}"}
+                self._head(206, len(part), fields)
+                self.wfile.write(part)
+
+            def do_HEAD(self) -> None:
+                """Answers with the head alone."""
+                self._head(200, len(origin.content))
+
+            def _head(self, status: int, length: int, more: dict[str, str] | None = None) -> None:
+                self.send_response_only(status)
+                for name, value in {"Content-Length": str(length), **origin.fields, **(more or {})}.items():
+                    self.send_header(name, value)
+                self.end_headers()
+
+            def log_message(self, format: str, *args: object) -> None:  # noqa: A002
+                """Says nothing."""
+
+        return Handler
+
+
+@contextmanager
+def one_file(content: bytes, fields: dict[str, str]) -> Iterator[OneFile]:
+    """A server of `content`, with these fields in its answers."""
+    origin = OneFile(content, fields)
+    serving = threading.Thread(target=origin.server.serve_forever)
+    serving.start()
+    try:
+        yield origin
+    finally:
+        origin.server.shutdown()
+        serving.join()
+        origin.server.server_close()

@@ -130,6 +130,7 @@ mod tests {
         offline: false,
         cached: true,
         access: None,
+        validator: None,
     };
 
     #[test]

@@ -9,10 +9,10 @@ use crate::{
 /// The validators of the file that a request names.
 #[derive(Clone, Copy, Debug)]
 pub struct Conditions<'a> {
-    /// Its entity tag, with quotes. It is strong.
-    pub etag: &'a str,
-    /// Time of its last change in seconds of the Unix epoch.
-    pub mtime: i64,
+    /// Its entity tag, with quotes, if it has one. It is strong.
+    pub etag: Option<&'a str>,
+    /// Time of its last change in seconds of the Unix epoch, if it is known. Conditions on an unknown one do not count.
+    pub mtime: Option<i64>,
     /// The time of the answer.
     pub now: i64,
 }
@@ -36,30 +36,36 @@ impl Conditions<'_> {
             if !self.any_tag(head, "if-match", |tag| !tag.is_weak) {
                 return Verdict::Failed;
             }
-        } else if head.field("if-unmodified-since").and_then(unix_time).is_some_and(|date| self.mtime > date) {
+        } else if self.time_of(head, "if-unmodified-since").is_some_and(|(mtime, date)| mtime > date) {
             return Verdict::Failed;
         }
         if head.field("if-none-match").is_some() {
             if self.any_tag(head, "if-none-match", |_| true) {
                 return Verdict::NotModified;
             }
-        } else if head.field("if-modified-since").and_then(unix_time).is_some_and(|date| self.mtime <= date) {
+        } else if self.time_of(head, "if-modified-since").is_some_and(|(mtime, date)| mtime <= date) {
             return Verdict::NotModified;
         }
         Verdict::Proceed { uses_ranges: head.field("if-range").is_none_or(|validator| self.is_same(validator)) }
     }
 
+    /// The time of change, and the one that a condition names.
+    fn time_of(&self, head: &Head<'_>, name: &str) -> Option<(i64, i64)> {
+        Some((self.mtime?, head.field(name).and_then(unix_time)?))
+    }
+
     /// Whether one of the listed tags that `counts` is that of the file, or any file will do.
     fn any_tag(&self, head: &Head<'_>, name: &str, counts: impl Fn(Tag<'_>) -> bool) -> bool {
-        head.values(name).any(|list| list.trim() == "*" || tags(list).any(|tag| counts(tag) && tag.text == self.etag))
+        head.values(name)
+            .any(|list| list.trim() == "*" || tags(list).any(|tag| counts(tag) && Some(tag.text) == self.etag))
     }
 
     /// Whether the validator of `If-Range` is exactly that of the file.
     fn is_same(&self, validator: &str) -> bool {
         match unix_time(validator) {
             // A date is strong only if the file can not have changed again within its second.
-            Some(date) => date == self.mtime && self.mtime + 1 < self.now,
-            None => validator.trim() == self.etag,
+            Some(date) => Some(date) == self.mtime && date + 1 < self.now,
+            None => Some(validator.trim()) == self.etag,
         }
     }
 }
@@ -76,7 +82,7 @@ mod tests {
 
     fn judged(fields: &str) -> Verdict {
         let request = format!("GET / HTTP/1.1\r\nHost: a\r\n{fields}\r\n");
-        with_head(&request, |head| Conditions { etag: "\"e\"", mtime: MTIME, now: NOW }.judge(head))
+        with_head(&request, |head| Conditions { etag: Some("\"e\""), mtime: Some(MTIME), now: NOW }.judge(head))
     }
 
     #[test]
@@ -115,9 +121,28 @@ mod tests {
     }
 
     #[test]
+    fn a_file_without_validators_matches_no_tag_and_no_date() {
+        let date = http_date(MTIME);
+        for (fields, verdict) in [
+            ("If-Match: *\r\n".into(), RANGES),
+            ("If-Match: \"e\"\r\n".into(), Verdict::Failed),
+            ("If-None-Match: \"e\"\r\n".into(), RANGES),
+            ("If-Range: \"e\"\r\n".into(), WHOLE),
+            (format!("If-Range: {date}\r\n"), WHOLE),
+            (format!("If-Modified-Since: {date}\r\n"), RANGES),
+            (format!("If-Unmodified-Since: {date}\r\n"), RANGES),
+        ] {
+            let request = format!("GET / HTTP/1.1\r\nHost: a\r\n{fields}\r\n");
+            let judge = |head: &Head<'_>| Conditions { etag: None, mtime: None, now: NOW }.judge(head);
+            assert_eq!(with_head(&request, judge), verdict, "{fields}");
+        }
+    }
+
+    #[test]
     fn a_date_of_this_second_is_no_strong_validator() {
         let request = format!("GET / HTTP/1.1\r\nHost: a\r\nIf-Range: {}\r\n\r\n", http_date(MTIME));
-        let judge = |now| with_head(&request, |head| Conditions { etag: "\"e\"", mtime: MTIME, now }.judge(head));
+        let judge =
+            |now| with_head(&request, |head| Conditions { etag: Some("\"e\""), mtime: Some(MTIME), now }.judge(head));
         assert_eq!(judge(MTIME + 1), WHOLE);
         assert_eq!(judge(MTIME + 2), RANGES);
     }

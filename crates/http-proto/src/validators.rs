@@ -1,9 +1,28 @@
 //! Entity tags.
 
-/// The entity tag of a file without one of its origin: the same on every cache of that origin, and strong. Its form is never that of
-/// 32 hexadecimal digits, which davix and tools for S3 take for an MD5.
-pub fn etag_of(size: u64, mtime: i64) -> String {
-    format!("\"{size:x}-{mtime:x}\"")
+use forebay_types::{ETag, Validator};
+
+/// The strong entity tag of a file, the same on every cache of its origin: the origin's own, if that is strong, else one made of the size and
+/// of what distinguishes contents there. `None` if nothing does: two contents of one size must not share a tag.
+pub fn etag_of(size: u64, validator: &Validator) -> Option<String> {
+    let (etag, mtime) = (validator.etag(), validator.mtime());
+    match (etag, mtime, validator.checksum()) {
+        (Some(etag), _, _) if !etag.is_weak() => Some(passed_on(size, etag)),
+        // A weak tag may stand for several contents, but with an equal time of change the origin's files are taken for equal.
+        (Some(etag), Some(mtime), _) => Some(format!("\"{size:x}-{mtime:x}-{}\"", etag.opaque())),
+        (None, Some(mtime), _) => Some(format!("\"{size:x}-{mtime:x}\"")),
+        (_, None, Some(checksum)) => {
+            Some(format!("\"{size:x}-{}-{}\"", checksum.algorithm, checksum.value.replace('"', "")))
+        }
+        (_, None, None) => None,
+    }
+}
+
+/// The origin's tag. davix and tools for S3 take 32 hexadecimal digits for an MD5, which no tag promises to be.
+fn passed_on(size: u64, etag: &ETag) -> String {
+    let opaque = etag.opaque();
+    let looks_like_md5 = opaque.len() == 32 && opaque.bytes().all(|byte| byte.is_ascii_hexdigit());
+    if looks_like_md5 { format!("\"{size:x}-{opaque}\"") } else { etag.as_str().to_owned() }
 }
 
 /// The tags of a list, as `If-Match` has it; `None` for `*`. A tag that is not in quotes ends the list.
@@ -32,9 +51,22 @@ mod tests {
 
     #[test]
     fn tags_are_stable_and_are_not_taken_for_a_checksum() {
-        assert_eq!(etag_of(20_000_000, 1_700_000_000), "\"1312d00-6553f100\"");
-        let longest = etag_of(u64::MAX, i64::MAX);
-        assert!(longest.contains('-'));
+        let md5 = "0123456789abcdef0123456789ABCDEF";
+        for (size, validator, tag) in [
+            (20_000_000, "mtime:1700000000".to_owned(), Some("\"1312d00-6553f100\"".to_owned())),
+            (5, "mtime:16 etag:\"a-b:c\"".to_owned(), Some("\"a-b:c\"".to_owned())),
+            (5, format!("etag:\"{md5}\""), Some(format!("\"5-{md5}\""))),
+            (5, format!("etag:\"{md5}-1\""), Some(format!("\"{md5}-1\""))),
+            (5, "mtime:16 etag:W/\"x\"".to_owned(), Some("\"5-10-x\"".to_owned())),
+            // Caches that compare checksums and those that do not show the same tag.
+            (5, "mtime:16 checksum:md5:aa".to_owned(), Some("\"5-10\"".to_owned())),
+            (5, "checksum:md5:aa".to_owned(), Some("\"5-md5-aa\"".to_owned())),
+            (5, "etag:W/\"x\" checksum:md5:aa".to_owned(), Some("\"5-md5-aa\"".to_owned())),
+            (5, "etag:W/\"x\"".to_owned(), None),
+            (5, String::new(), None),
+        ] {
+            assert_eq!(etag_of(size, &validator.parse().unwrap()), tag, "{validator}");
+        }
     }
 
     #[test]

@@ -190,7 +190,8 @@ impl Context {
 fn append_entry(entry: &DirEntry, form: Form<'_>, text: &mut String) {
     let is_directory = entry.stat.as_ref().is_some_and(|stat| stat.kind == FileKind::Directory);
     let size = if is_directory { None } else { entry.stat.as_ref().map(|stat| stat.size) };
-    let listed = Entry { name: &entry.name, is_directory, size, mtime: entry.stat.as_ref().map(|stat| stat.mtime) };
+    let mtime = entry.stat.as_ref().map(|stat| stat.mtime).filter(|&mtime| mtime != 0);
+    let listed = Entry { name: &entry.name, is_directory, size, mtime };
     match form {
         Form::Html => append_html(&listed, text),
         Form::Json => append_json(&listed, text),
@@ -202,8 +203,8 @@ fn append_entry(entry: &DirEntry, form: Form<'_>, text: &mut String) {
 fn append(path: &str, stat: Option<&FileStat>, text: &mut String) {
     let is_directory = stat.is_some_and(|stat| stat.kind == FileKind::Directory);
     let (size, mtime) = stat.map_or((0, 0), |stat| (stat.size, stat.mtime));
-    let etag = etag_of(size, mtime);
-    append_response(&Resource { path, is_directory, size, mtime, etag: Some(&etag) }, text);
+    let etag = stat.and_then(|stat| etag_of(size, &stat.validator()));
+    append_response(&Resource { path, is_directory, size, mtime, etag: etag.as_deref() }, text);
 }
 
 /// XrdClHttp and webdav4 send no depth, and mean 0; the standard says infinity.

@@ -35,6 +35,12 @@ impl ErrorAnswer {
         self.fields.push((name, value.into()));
         self
     }
+
+    #[must_use]
+    pub(crate) fn with_some(mut self, name: &'static str, value: Option<impl Into<String>>) -> Self {
+        self.fields.extend(value.map(|value| (name, value.into())));
+        self
+    }
 }
 
 impl From<Failure> for ErrorAnswer {

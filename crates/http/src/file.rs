@@ -22,8 +22,8 @@ use std::time::Duration;
 #[derive(Clone, Copy)]
 struct Facts<'a> {
     size: u64,
-    mtime: i64,
-    etag: &'a str,
+    mtime: Option<i64>,
+    etag: Option<&'a str>,
 }
 
 /// The part of a file that is to be sent.
@@ -54,7 +54,7 @@ impl Context {
                 Err(error) => return Ok(Err(error)),
             },
         };
-        let facts = Facts { size: file.handle.size(), mtime: file.mtime, etag: &file.etag };
+        let facts = Facts { size: file.handle.size(), mtime: file.mtime, etag: file.etag.as_deref() };
         match plan(head, facts) {
             Ok(plan) => self.send(head, &file, facts, plan).await,
             Err(error) => Ok(Err(error)),
@@ -79,8 +79,9 @@ impl Context {
             self.write_head(head, answer);
             return Ok(());
         }
-        let etag = etag_of(stat.size, stat.mtime);
-        let facts = Facts { size: stat.size, mtime: stat.mtime, etag: &etag };
+        let validator = stat.validator();
+        let etag = etag_of(stat.size, &validator);
+        let facts = Facts { size: stat.size, mtime: validator.mtime(), etag: etag.as_deref() };
         // Ranges are of GET alone, but its conditions count.
         judge(head, facts)?;
         let mut answer = describe(Answer::new(Status::OK, Framing::Length(stat.size)), facts);
@@ -221,19 +222,24 @@ fn judge(head: &Head<'_>, facts: Facts<'_>) -> Result<bool, ErrorAnswer> {
     match conditions.judge(head) {
         Verdict::Proceed { uses_ranges } => Ok(uses_ranges),
         Verdict::NotModified => {
-            let answer = ErrorAnswer::of_client(Status::NOT_MODIFIED, "");
-            Err(answer.with("ETag", facts.etag).with("Last-Modified", http_date(facts.mtime)))
+            let answer = ErrorAnswer::of_client(Status::NOT_MODIFIED, "").with_some("ETag", facts.etag);
+            Err(answer.with_some("Last-Modified", facts.mtime.map(http_date)))
         }
         Verdict::Failed => {
             let text = "the file has changed, or is not the one that the condition names";
-            Err(ErrorAnswer::of_client(Status::PRECONDITION_FAILED, text).with("ETag", facts.etag))
+            Err(ErrorAnswer::of_client(Status::PRECONDITION_FAILED, text).with_some("ETag", facts.etag))
         }
     }
 }
 
 /// Adds the fields that describe a file, and not a part of it.
-fn describe(answer: Answer, facts: Facts<'_>) -> Answer {
-    let answer = answer.with("ETag", facts.etag).with("Last-Modified", http_date(facts.mtime));
+fn describe(mut answer: Answer, facts: Facts<'_>) -> Answer {
+    if let Some(etag) = facts.etag {
+        answer.add("ETag", etag);
+    }
+    if let Some(mtime) = facts.mtime {
+        answer.add("Last-Modified", http_date(mtime));
+    }
     // Origins must not have scripts run in the name of this server.
     answer.with("Accept-Ranges", "bytes").with("X-Content-Type-Options", "nosniff")
 }

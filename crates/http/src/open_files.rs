@@ -16,8 +16,9 @@ pub(crate) struct OpenFiles {
 #[derive(Clone)]
 pub(crate) struct File {
     pub(crate) handle: Handle,
-    pub(crate) etag: String,
-    pub(crate) mtime: i64,
+    pub(crate) etag: Option<String>,
+    /// Time of its change at its origin, if that has one.
+    pub(crate) mtime: Option<i64>,
 }
 
 struct OpenFile {
@@ -82,6 +83,7 @@ impl OpenFiles {
 impl File {
     pub(crate) fn of(handle: Handle) -> Self {
         let stat = handle.stat();
-        Self { etag: etag_of(stat.size, stat.mtime), mtime: stat.mtime, handle }
+        let validator = stat.validator();
+        Self { etag: etag_of(stat.size, &validator), mtime: validator.mtime(), handle }
     }
 }

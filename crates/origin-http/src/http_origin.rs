@@ -236,6 +236,8 @@ fn stat_of(resource: &Resource) -> FileStat {
         offline: false,
         cached: false,
         access: None,
+        // Servers state other entity tags in properties than with bytes.
+        validator: Some(Arc::new(Validator::default())),
     }
 }
 

@@ -98,6 +98,7 @@ impl Origin for SimOrigin {
                 offline: false,
                 cached: false,
                 access: None,
+                validator: None,
             })
         })
     }

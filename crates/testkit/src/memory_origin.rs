@@ -207,6 +207,7 @@ impl Origin for MemoryOrigin {
                 offline: false,
                 cached: false,
                 access: None,
+                validator: None,
             };
             stat_error.map_or(Ok(stat), Err)
         })

@@ -1,6 +1,7 @@
 //! The stat of a file or directory.
 
-use std::sync::Arc;
+use crate::Validator;
+use std::{borrow::Cow, sync::Arc};
 
 /// The kind of a directory entry.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -27,6 +28,20 @@ pub struct FileStat {
     pub cached: bool,
     /// The attributes that concern writers, if the server gave them.
     pub access: Option<Arc<Access>>,
+    /// The parts by which reads distinguish the content of the file, empty if they are not known; `None` where the time of change is
+    /// all of them, as on `root://`.
+    pub validator: Option<Arc<Validator>>,
+}
+
+impl FileStat {
+    /// The parts by which reads distinguish the content of the file. A time of 0 means that the server has none.
+    pub fn validator(&self) -> Cow<'_, Validator> {
+        match &self.validator {
+            Some(validator) => Cow::Borrowed(validator),
+            None if self.mtime == 0 => Cow::Owned(Validator::default()),
+            None => Cow::Owned(Validator::of_mtime(self.mtime)),
+        }
+    }
 }
 
 /// The attributes of a file that concern writers.

@@ -132,8 +132,9 @@ impl ETag {
         &self.0
     }
 
-    fn opaque(&self) -> &str {
-        self.0.strip_prefix("W/").unwrap_or(&self.0)
+    /// The tag without `W/` and its quotes.
+    pub fn opaque(&self) -> &str {
+        self.0.strip_prefix("W/").unwrap_or(&self.0).trim_matches('"')
     }
 
     fn agrees(&self, other: &Self) -> Option<bool> {

@@ -161,7 +161,10 @@ impl CachedFile {
     }
 
     pub(crate) fn stat(&self) -> FileStat {
-        file_stat(&self.target, self.size(), self.mtime, self.counts_as_cached())
+        let record = self.stored.as_ref().map(|stored| stored.record.lock());
+        let mark = record.as_ref().and_then(|record| record.mark.as_ref());
+        let validator = mark.map_or(&self.validator, |mark| &mark.validator);
+        file_stat(&self.target, self.size(), self.mtime, self.counts_as_cached(), validator)
     }
 
     /// Whether the file counts as cached by the settings of its first open.
@@ -514,8 +517,8 @@ impl CachedFile {
     }
 }
 
-/// The attributes of a file of an origin, from its size and change time.
-pub(crate) fn file_stat(target: &OriginTarget, size: u64, mtime: i64, cached: bool) -> FileStat {
+/// The attributes of a file of an origin, from its size, the time of change that clients are shown, and its validator.
+pub(crate) fn file_stat(target: &OriginTarget, size: u64, mtime: i64, cached: bool, validator: &Validator) -> FileStat {
     let mut hasher = DefaultHasher::new();
     (&target.server, &target.path.lfn).hash(&mut hasher);
     let id = hasher.finish() >> 1;
@@ -529,5 +532,7 @@ pub(crate) fn file_stat(target: &OriginTarget, size: u64, mtime: i64, cached: bo
         offline: false,
         cached,
         access: None,
+        // The common case, on `root://`, needs no copy.
+        validator: (*validator != Validator::of_mtime(mtime)).then(|| Arc::new(validator.clone())),
     }
 }

@@ -149,14 +149,11 @@ pub(crate) async fn closed_copy(context: &Arc<FileContext>, target: &OriginTarge
     let mark = entry.origin.as_ref();
     let size = cinfo.geometry.file_size();
     let is_cached = target.decisions.options.cached.are_met(cinfo.present_bytes(), size);
+    let validator = mark.map_or_else(Validator::default, |mark| mark.validator.clone());
     Some(ClosedCopy {
-        stat: file_stat(target, size, mtime_of(&entry), is_cached),
+        stat: file_stat(target, size, mtime_of(&entry), is_cached, &validator),
         last_check: forebay_store::last_check(cinfo, mark),
-        remembered: Remembered {
-            size,
-            validator: mark.map_or_else(Validator::default, |mark| mark.validator.clone()),
-            created: cinfo.created,
-        },
+        remembered: Remembered { size, validator, created: cinfo.created },
     })
 }
 

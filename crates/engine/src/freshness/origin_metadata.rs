@@ -39,16 +39,21 @@ const REST_TIME: Duration = Duration::from_secs(10);
 /// Most origins whose rest is remembered; beyond it the memory is cleared, which costs a question each.
 const RESTING_MAX: usize = 4096;
 
+/// The stat and the validator of a name at its origin. The stat has the validator, too: clients are shown it.
+async fn stat_at(target: &OriginTarget) -> Result<(FileStat, Validator), OriginError> {
+    let (stat, validator) = target.origin.stat_with_validator(&target.path).await?;
+    Ok((FileStat { validator: Some(Arc::new(validator.clone())), ..stat }, validator))
+}
+
 impl OriginMetadata {
     /// The stat and the validator of a name at its origin, at `since` or later. A name that is not there is remembered.
     pub(crate) async fn stat(&self, target: &OriginTarget, since: Since) -> Result<(FileStat, Validator), Error> {
-        let Some(key) = &target.key else { return Ok(target.origin.stat_with_validator(&target.path).await?) };
+        let Some(key) = &target.key else { return Ok(stat_at(target).await?) };
         let ask = || {
             let target = target.clone();
             let key = key.clone();
             async move {
-                let answer = target.origin.stat_with_validator(&target.path).await;
-                answer.inspect_err(|error| {
+                stat_at(&target).await.inspect_err(|error| {
                     if !target.is_as_client() {
                         target.decisions.note_answer(&key, error);
                     }

@@ -11,8 +11,8 @@ use crate::{
     namespace::routes::OriginTarget,
 };
 use forebay_auth::CredentialsName;
-use forebay_origin::{OriginError, SingleFlight};
-use forebay_types::{Lfn, OriginId};
+use forebay_origin::{Origin, OriginError, OriginPath, SingleFlight};
+use forebay_types::{FileStat, Lfn, OriginId};
 use parking_lot::Mutex;
 use std::{
     collections::BTreeMap,
@@ -98,7 +98,7 @@ impl OriginPermissions {
             async move {
                 let asked = LastCheck::begun_now();
                 let answer = match want {
-                    Want::Stat => origin.stat(&path).await.map(OriginGrant::Stat),
+                    Want::Stat => stat(origin.as_ref(), &path).await.map(OriginGrant::Stat),
                     Want::Read => origin.open(&path).await.map(|file| OriginGrant::Open(FromOrigin { file, asked })),
                 };
                 // Noted by the attempt itself: its callers may have left.
@@ -124,6 +124,12 @@ impl OriginPermissions {
         metadata.note_answer(&target.server, answer.as_ref().is_err_and(OriginError::is_retryable));
         Ok(Some(answer?))
     }
+}
+
+/// A stat with the validator that reads of the file have: it may be shown to the client.
+async fn stat(origin: &dyn Origin, path: &OriginPath) -> Result<FileStat, OriginError> {
+    let (stat, validator) = origin.stat_with_validator(path).await?;
+    Ok(FileStat { validator: Some(Arc::new(validator)), ..stat })
 }
 
 /// The recent answer of the origin. A client that may read a file may also stat it.

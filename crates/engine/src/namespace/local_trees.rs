@@ -138,6 +138,7 @@ fn stat_of(stat: &Stat) -> FileStat {
         offline: false,
         cached: false,
         access: None,
+        validator: None,
     }
 }
 

@@ -59,6 +59,7 @@ impl Origin for MapOrigin {
                 offline: false,
                 cached: false,
                 access: None,
+                validator: None,
             })
         })
     }

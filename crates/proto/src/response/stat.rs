@@ -85,6 +85,7 @@ fn parse_fields(text: &[u8]) -> Option<FileStat> {
         offline: flags.contains(StatFlags::OFFLINE),
         cached: flags.contains(StatFlags::CACHED),
         access,
+        validator: None,
     })
 }
 

@@ -19,6 +19,7 @@ fn stat(size: u64) -> FileStat {
         offline: false,
         cached: true,
         access: None,
+        validator: None,
     }
 }
 

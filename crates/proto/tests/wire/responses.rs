@@ -24,6 +24,7 @@ const STAT: FileStat = FileStat {
     offline: false,
     cached: true,
     access: None,
+    validator: None,
 };
 
 fn body(build: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {

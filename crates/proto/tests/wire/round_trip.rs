@@ -293,6 +293,7 @@ fn file_stat() -> impl Strategy<Value = FileStat> {
             offline,
             cached,
             access: Some(access),
+            validator: None,
         },
     )
 }

@@ -83,6 +83,7 @@ fn big_stat() -> FileStat {
         offline: false,
         cached: false,
         access: Some(Arc::new(Access { is_writable: true, mode: 0o644, owner, group })),
+        validator: None,
     }
 }
 

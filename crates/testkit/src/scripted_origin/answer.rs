@@ -73,6 +73,7 @@ impl Context<'_> {
             offline: false,
             cached: false,
             access: None,
+            validator: None,
         }
     }
 
