@@ -2,9 +2,13 @@
 
 use crate::tune::tune;
 use forebay_types::Endpoint;
-use std::{io, net::SocketAddr, time::Duration};
+use std::{
+    io,
+    net::{IpAddr, SocketAddr},
+    time::Duration,
+};
 use tokio::{
-    net::TcpStream,
+    net::{TcpSocket, TcpStream},
     time::{Instant, timeout_at},
 };
 
@@ -40,11 +44,32 @@ pub async fn connect(endpoint: &Endpoint, limit: Duration) -> Result<TcpStream, 
     connect_where(endpoint, limit, |_| true).await
 }
 
+/// As [`connect`], from a certain address of this machine, if there is one of the family of the other.
+///
+/// # Errors
+/// See [`ConnectError`].
+pub async fn connect_from(
+    source: Option<IpAddr>,
+    endpoint: &Endpoint,
+    limit: Duration,
+) -> Result<TcpStream, ConnectError> {
+    connect_by(source, endpoint, limit, |_| true).await
+}
+
 /// As [`connect`], to addresses that `permits` only.
 ///
 /// # Errors
 /// See [`ConnectError`].
 pub async fn connect_where(
+    endpoint: &Endpoint,
+    limit: Duration,
+    permits: impl Fn(SocketAddr) -> bool,
+) -> Result<TcpStream, ConnectError> {
+    connect_by(None, endpoint, limit, permits).await
+}
+
+async fn connect_by(
+    source: Option<IpAddr>,
     endpoint: &Endpoint,
     limit: Duration,
     permits: impl Fn(SocketAddr) -> bool,
@@ -66,7 +91,7 @@ pub async fn connect_where(
     if addresses.is_empty() {
         return Err(ConnectError::Forbidden { endpoint: endpoint.clone(), address: first });
     }
-    connect_any(&addresses, deadline).await.map_err(|failure| match failure {
+    connect_any(source, &addresses, deadline).await.map_err(|failure| match failure {
         Some((address, source)) => ConnectError::Refused { endpoint: endpoint.clone(), address, source },
         None => timed_out(),
     })
@@ -74,6 +99,7 @@ pub async fn connect_where(
 
 /// The first successful connection to one of `addresses`, otherwise the last error; `None` if none answered.
 async fn connect_any(
+    source: Option<IpAddr>,
     addresses: &[SocketAddr],
     deadline: Instant,
 ) -> Result<TcpStream, Option<(SocketAddr, io::Error)>> {
@@ -86,7 +112,7 @@ async fn connect_any(
         if share.is_zero() {
             break;
         }
-        match timeout_at(now + share, TcpStream::connect(address)).await {
+        match timeout_at(now + share, connect_one(source, address)).await {
             Ok(Ok(stream)) => match tune(&stream) {
                 Ok(()) => return Ok(stream),
                 Err(error) => refusal = Some((address, error)),
@@ -96,6 +122,15 @@ async fn connect_any(
         }
     }
     Err(refusal)
+}
+
+async fn connect_one(source: Option<IpAddr>, address: SocketAddr) -> io::Result<TcpStream> {
+    let Some(source) = source.filter(|source| source.is_ipv4() == address.is_ipv4()) else {
+        return TcpStream::connect(address).await;
+    };
+    let socket = if source.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
+    socket.bind((source, 0).into())?;
+    socket.connect(address).await
 }
 
 #[cfg(test)]
@@ -122,6 +157,17 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_connection_comes_from_the_source_of_its_family() {
+        let mut listener = Listener::bind("127.0.0.1:0".parse().unwrap()).unwrap();
+        let endpoint = Endpoint::new("127.0.0.1", listener.address().port());
+        for (source, seen) in [("127.0.0.9", "127.0.0.9"), ("::1", "127.0.0.1")] {
+            let _stream = connect_from(source.parse().ok(), &endpoint, LIMIT).await.unwrap();
+            let (_served, peer) = listener.accept().await;
+            assert_eq!(peer.ip(), seen.parse::<IpAddr>().unwrap());
+        }
+    }
+
+    #[tokio::test]
     async fn a_refusal_names_the_endpoint_and_the_cause() {
         let closed = closed_address().await;
         let endpoint = Endpoint::new("127.0.0.1", closed.port());
@@ -139,7 +185,7 @@ mod tests {
     async fn a_dead_address_does_not_hide_a_living_one() {
         let listener = Listener::bind("127.0.0.1:0".parse().unwrap()).unwrap();
         let addresses = [closed_address().await, listener.address()];
-        let stream = connect_any(&addresses, Instant::now() + LIMIT).await.unwrap();
+        let stream = connect_any(None, &addresses, Instant::now() + LIMIT).await.unwrap();
         assert_eq!(stream.peer_addr().unwrap(), listener.address());
     }
 
@@ -152,7 +198,7 @@ mod tests {
         let _fills_the_backlog = TcpStream::connect(silent_address).await.unwrap();
         let listener = Listener::bind("127.0.0.1:0".parse().unwrap()).unwrap();
         let deadline = Instant::now() + Duration::from_secs(1);
-        let stream = connect_any(&[silent_address, listener.address()], deadline).await.unwrap();
+        let stream = connect_any(None, &[silent_address, listener.address()], deadline).await.unwrap();
         assert_eq!(stream.peer_addr().unwrap(), listener.address());
     }
 }

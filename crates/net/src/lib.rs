@@ -15,7 +15,7 @@ mod this_machine;
 mod tls;
 mod tune;
 
-pub use connect::{ADDRESSES_MAX, ConnectError, connect, connect_where};
+pub use connect::{ADDRESSES_MAX, ConnectError, connect, connect_from, connect_where};
 pub use file_ring::FileRings;
 pub use listener::{ACCEPT_BACK_OFF_MAX, ACCEPT_BACK_OFF_MIN, BoundAddress, LISTEN_BACKLOG, ListenError, Listener};
 pub use page_cache::{NowaitReads, PAGE_SIZE, probe_cached, read_nowait, read_nowait_vectored};
