@@ -29,6 +29,7 @@ const PLACES: &[(&str, Place)] = &[
     ("forebay-sizing", Place::Level(2)),
     ("forebay-http-proto", Place::Level(1)),
     ("forebay-monitoring", Place::Level(1)),
+    ("forebay-cms", Place::Level(1)),
     ("forebay-store", Place::Level(2)),
     ("forebay-index", Place::Level(3)),
     ("forebay-net", Place::Level(2)),
