@@ -177,6 +177,9 @@ pub trait FileEvents: fmt::Debug + Send + Sync {
     /// The last handle of an open is gone; follows each [`FileEvents::opened`].
     fn closed(&self, _event: &CloseEvent<'_>) {}
 
+    /// All data of a file was removed from the cache.
+    fn removed(&self, _lfn: &Lfn) {}
+
     /// An open was refused before the engine looked at the file.
     fn refused(&self, _event: &RefusedEvent<'_>) {}
 
@@ -257,6 +260,10 @@ impl FileEvents for Observers {
 
     fn closed(&self, event: &CloseEvent<'_>) {
         self.subscribers.iter().for_each(|subscriber| subscriber.closed(event));
+    }
+
+    fn removed(&self, lfn: &Lfn) {
+        self.subscribers.iter().for_each(|subscriber| subscriber.removed(lfn));
     }
 
     fn refused(&self, event: &RefusedEvent<'_>) {

@@ -135,7 +135,7 @@ impl Engine {
                 // Only after the removal has succeeded: the account must not forget bytes that are still on disk.
                 context.purge_ledger.note_gone(&key);
                 if let Some(catalog) = &context.catalog {
-                    catalog.note(&key, Change::removed());
+                    catalog.note_removed(&key);
                 }
             }
             removed.map_err(|error| (key, error))

@@ -23,7 +23,8 @@ use crate::{
 use forebay_cache::CacheKey;
 use forebay_index::{Applied, Change, DiskFacts, Facts, Generation, Index, IndexError, IndexPlace, Record};
 use forebay_store::Disk;
-use forebay_telemetry::Metrics;
+use forebay_telemetry::{FileEvents as _, Metrics, Observers};
+use forebay_types::Lfn;
 use parking_lot::Mutex;
 use std::{sync::Arc, time::Duration};
 
@@ -33,6 +34,7 @@ pub(crate) struct Catalog {
     disk: Arc<dyn Disk>,
     workers: Workers,
     metrics: Metrics,
+    events: Observers,
     notes: Mutex<Notes>,
     state: Mutex<State>,
     observer: Arc<dyn IndexObserver>,
@@ -48,7 +50,7 @@ impl Catalog {
         place: Arc<dyn IndexPlace>,
         disk: Arc<dyn Disk>,
         workers: Workers,
-        metrics: Metrics,
+        (metrics, events): (Metrics, Observers),
         observer: Arc<dyn IndexObserver>,
     ) -> Arc<Self> {
         Arc::new(Self {
@@ -56,6 +58,7 @@ impl Catalog {
             disk,
             workers,
             metrics,
+            events,
             notes: Mutex::default(),
             state: Mutex::default(),
             observer,
@@ -68,6 +71,14 @@ impl Catalog {
     /// Notes an entry as it is on disk by now.
     pub(crate) fn note_seen(&self, key: &CacheKey, disk: DiskFacts) {
         self.note(key, Change::seen(disk));
+    }
+
+    /// Notes that an entry is not on disk any more, and reports that.
+    pub(crate) fn note_removed(&self, key: &CacheKey) {
+        self.note(key, Change::removed());
+        if let Ok(lfn) = Lfn::parse(key.as_str()) {
+            self.events.removed(&lfn);
+        }
     }
 
     /// Notes what was learnt of an entry whose files are of `generation`.

@@ -512,7 +512,10 @@ impl CachedFile {
         }
         self.context.purge_ledger.note_gone(key);
         if let Some(catalog) = &self.context.catalog {
-            catalog.note(key, if reason == DropReason::Changed { Change::outdated() } else { Change::removed() });
+            match reason {
+                DropReason::Changed => catalog.note(key, Change::outdated()),
+                _ => catalog.note_removed(key),
+            }
         }
     }
 }

@@ -93,7 +93,7 @@ impl FileContext {
                 Arc::clone(&options.index),
                 Arc::clone(disk),
                 options.workers.clone(),
-                metrics.clone(),
+                (metrics.clone(), options.events.clone()),
                 Arc::clone(&purge_ledger) as Arc<dyn IndexObserver>,
             )
         });

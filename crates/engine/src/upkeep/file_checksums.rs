@@ -11,7 +11,7 @@ use crate::{
     },
 };
 use forebay_cache::{CacheKey, RateLimiter};
-use forebay_index::{Change, Generation};
+use forebay_index::Generation;
 use forebay_origin::{OriginError, RefusalKind};
 use forebay_telemetry::{ChecksumComparison, DiskOperation, DropReason};
 use parking_lot::Mutex;
@@ -216,7 +216,7 @@ impl FileChecksums {
             match removed {
                 Ok(()) => {
                     context.metrics.add_file_dropped(DropReason::Mismatch);
-                    context.catalog.iter().for_each(|catalog| catalog.note(&key, Change::removed()));
+                    context.catalog.iter().for_each(|catalog| catalog.note_removed(&key));
                 }
                 Err(error) => context.note_store_failure(DiskOperation::Remove, None, &error),
             }

@@ -13,7 +13,7 @@ use forebay_cache::{
     CacheKey, DiskSpace, Extent, Footprint, Goal, PurgeRun, Scope, Victim, headroom, plan_purge,
     plan_purge_of_full_disk,
 };
-use forebay_index::{Change, Index};
+use forebay_index::Index;
 use forebay_store::{Disk, VolumeId, VolumeInfo};
 use forebay_telemetry::{CacheLevel, DiskOperation};
 use forebay_types::PurgeReason;
@@ -457,7 +457,7 @@ pub(crate) fn remove_entries(
             Ok(()) => {
                 // After the removal: the accounts must not forget bytes that are still on disk.
                 note_gone(&key);
-                catalog.note(&key, Change::removed());
+                catalog.note_removed(&key);
                 went.insert(key);
             }
             Err(error) => context.note_store_failure(DiskOperation::Remove, None, &error),
