@@ -98,13 +98,14 @@ def cache(
     store: Path | None = None,
     extra: Sequence[str] = (),
     name: str = "cache",
+    host: str = "127.0.0.1",
     port: int = 0,
     wrapper: Sequence[str] = (),
     before_exec: Callable[[], None] | None = None,
 ) -> Forebay:
     """A cache in front of one origin, on a new store unless one is given."""
     store = store or ground.directory("store")
-    arguments = [*_listen(port), *_store(store), "--origin", origin_url, *extra]
+    arguments = [*_listen(port, host), *_store(store), "--origin", origin_url, *extra]
     return Forebay(ground, arguments, store=store, name=name, wrapper=wrapper, before_exec=before_exec)
 
 
@@ -160,8 +161,8 @@ def run(ground: Ground, *arguments: str, within: float = COMMAND_SECONDS) -> sub
     )
 
 
-def _listen(port: int) -> list[str]:
-    return ["--listen", f"127.0.0.1:{port}", "--admin-listen", "127.0.0.1:0"]
+def _listen(port: int, host: str = "127.0.0.1") -> list[str]:
+    return ["--listen", f"{host}:{port}", "--admin-listen", "127.0.0.1:0"]
 
 
 def _store(store: Path) -> list[str]:

@@ -180,6 +180,27 @@ def cluster(ground: Ground, data: Path) -> Origin:
     return Origin(front, data, processes)
 
 
+def redirector(ground: Ground, port: int, node_port: int, lines: list[str]) -> list[Process]:
+    """A redirector (cmsd and xrootd, role manager) for nodes that log in at `node_port`."""
+    shared = ["all.role manager", f"all.manager 127.0.0.1:{node_port}", "all.export / stage r/o", *lines]
+    admin = ground.directory("redirector")
+    cmsd = _start(ground, "cmsd", "redirector-cmsd", node_port, shared, admin)
+    return [cmsd, _start(ground, "xrootd", "redirector", port, shared, admin)]
+
+
+def cmsd_beside(ground: Ground, data_port: int, store: Path, manager_port: int) -> Process:
+    """A `cmsd` (role server) that logs in for the server of another program, whose files lie in `store`."""
+    lines = [
+        "all.role server",
+        f"all.manager 127.0.0.1:{manager_port}",
+        "all.export / stage r/o",
+        f"oss.localroot {store}",
+        f"cms.altds xroot {data_port} monitor",
+        "cms.space min 1m 2m",
+    ]
+    return _start(ground, "cmsd", "cmsd-beside", ground.free_port(), lines, ground.directory("cmsd-beside"))
+
+
 def on_host(ground: Ground, host: Host, data: Path) -> Process:
     """A server of the directory at the usual port of a host."""
     directory = ground.directory("origin")

@@ -2,6 +2,7 @@
 
 mod admin_port;
 mod certificates;
+mod cluster;
 mod followers;
 mod fronts;
 pub(crate) mod gate;
@@ -13,6 +14,7 @@ use anyhow::anyhow;
 use followers::Followers;
 use forebay_admin::{Recorder, Views};
 use forebay_cache::HealthLimits;
+use forebay_cluster::{Cluster, Feed};
 use forebay_config::{Config, DiskConfig, Role, Settings};
 use forebay_engine::Engine;
 use forebay_front::{Backend, DirectAccess, Front};
@@ -21,11 +23,11 @@ use forebay_manager::Manager;
 use forebay_net::{BoundAddress, ListenError, Listener};
 use forebay_origin_root::ping;
 use forebay_store::{Disk, DiskSet, FillerRecord, StoreError, VolumeSpec};
-use forebay_telemetry::{Metrics, Observers, Readiness, Streams, Trace};
+use forebay_telemetry::{Activity, Metrics, Observers, Readiness, Streams, Trace};
 use forebay_types::Endpoint;
 use fronts::Listeners;
 use origins::Origins;
-use std::{fmt, net::SocketAddr, os::unix::net::UnixListener, path::PathBuf, sync::Arc, time::Duration};
+use std::{fmt, io, net::SocketAddr, os::unix::net::UnixListener, path::PathBuf, sync::Arc, time::Duration};
 use tokio::{sync::watch, task::JoinSet, time::timeout};
 
 pub(crate) struct Node {
@@ -45,6 +47,7 @@ pub(crate) struct Node {
     trace: Option<Trace>,
     recorder: Recorder,
     streams: Option<Streams>,
+    cluster: Option<Cluster>,
 }
 
 /// Addresses of a server, bound before it drops its privileges.
@@ -93,6 +96,7 @@ impl Node {
         let followers =
             Followers::start(config, admin.address.is_some() || admin.socket.is_some(), addresses.first(), &metrics)?;
         let events = followers.observing(config.engine.events.clone());
+        let (events, feed) = cluster::observing(config, events);
         let Followers { activity, popularity, trace, streams } = followers;
         let backend = match config.server.role {
             Role::Manager => Backend::Manager(Manager::start(manager_options(config, events), routes, metrics)),
@@ -117,15 +121,11 @@ impl Node {
         certificates::watch(config, backend.metrics());
         watch_readiness(&backend, readiness.clone());
         let recorder = Recorder::load(history_path(config));
-        let views = Views::new(
-            activity,
-            recorder.clone(),
-            &config.admin.hosts,
-            config.engine.purge.rules.bytes,
-            settings.text().unwrap_or_default(),
-        );
+        let views = views(settings, activity, &recorder);
         let admin_tasks = admin_listeners.serve(backend.clone(), readiness.clone(), config, (views, popularity));
         readiness.set_ready();
+        // Last: managers send clients from now on.
+        let cluster = join_cluster(settings, &backend, &readiness, (&addresses, feed)).await?;
         Ok(Self {
             backend,
             origins,
@@ -139,6 +139,7 @@ impl Node {
             trace,
             recorder,
             streams,
+            cluster,
         })
     }
 
@@ -159,6 +160,10 @@ impl Node {
     /// Stops accepting connections, waits for running requests for at most `patience` or until `hurry` is ready, and syncs
     /// everything to disk.
     pub(crate) async fn stop(mut self, patience: Duration, hurry: impl Future<Output = ()>) {
+        if let Some(cluster) = self.cluster.take() {
+            // While clients are still accepted, because managers send them until then.
+            cluster.stop().await;
+        }
         self.readiness.set_stopping();
         self.stop.send_replace(true);
         let drained = timeout(patience, async { while self.fronts.join_next().await.is_some() {} });
@@ -184,6 +189,33 @@ impl Node {
         }
         self.admin_tasks.shutdown().await;
     }
+}
+
+/// Logs in to the managers of the cluster, if there are any.
+async fn join_cluster(
+    settings: &Settings,
+    backend: &Backend,
+    readiness: &Readiness,
+    (addresses, feed): (&[SocketAddr], Option<Feed>),
+) -> anyhow::Result<Option<Cluster>> {
+    let (Backend::Cache(engine), Some(feed)) = (backend, feed) else { return Ok(None) };
+    let started = cluster::start(settings, engine, readiness, addresses, feed).await;
+    Ok(Some(started.map_err(|error| {
+        let text =
+            format_args!("cannot open the UDP port for messages between members, which is the data port: {error}");
+        unusable(settings, "cluster.members", text, error.kind() == io::ErrorKind::AddrInUse)
+    })?))
+}
+
+fn views(settings: &Settings, activity: Activity, recorder: &Recorder) -> Views {
+    let config = &settings.config;
+    Views::new(
+        activity,
+        recorder.clone(),
+        &config.admin.hosts,
+        config.engine.purge.rules.bytes,
+        settings.text().unwrap_or_default(),
+    )
 }
 
 fn watch_readiness(backend: &Backend, readiness: Readiness) {

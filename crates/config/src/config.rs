@@ -37,6 +37,8 @@ pub struct Config {
     pub forwarding_redirects: RedirectTargets,
     /// Server of the filler; `None` if the manager reads it from the store.
     pub manager_filler: Option<Endpoint>,
+    /// Without managers, this server is not a member.
+    pub cluster: forebay_cluster::Options,
     pub decisions: DecisionOptions,
     pub origin: OriginConfig,
     pub logging: LogConfig,

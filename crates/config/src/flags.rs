@@ -18,7 +18,7 @@ pub struct Flag {
 }
 
 /// The settings that have a flag, in the order of the help, with placeholders for their values.
-const FLAGS: [(&str, &str); 15] = [
+const FLAGS: [(&str, &str); 17] = [
     ("server.listen", "ADDR:PORT"),
     ("export.origins", "URL"),
     ("store.path", "DIR"),
@@ -33,6 +33,8 @@ const FLAGS: [(&str, &str); 15] = [
     ("export.miss", "proxy|redirect"),
     ("export.fill", "on-demand-blocks|while-open|to-end"),
     ("export.writes", "refuse|redirect"),
+    ("cluster.managers", "HOST:PORT"),
+    ("cluster.members", "HOST:PORT"),
     ("logging.filter", "FILTER"),
 ];
 

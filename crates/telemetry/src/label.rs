@@ -258,6 +258,22 @@ labels! {
         Identity = "identity",
     }
 
+    /// An answer to a manager of a cluster.
+    ClusterAnswer {
+        /// There is data of the file here.
+        Online = "online",
+        /// The file will be fetched here.
+        Pending = "pending",
+        /// Another member has it, or will.
+        Silent = "silent",
+    }
+
+    /// The node on which placement has a file.
+    PlacedOn {
+        ThisNode = "this_node",
+        OtherNode = "other_node",
+    }
+
     /// The target of a data manager's redirect.
     SentTo {
         /// The complete file on the shared file system.

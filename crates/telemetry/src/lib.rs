@@ -36,9 +36,9 @@ pub use history::{
     HISTORY_LEN_MAX, History, HistoryError, Point, Range, SERIES_COUNT, Series, Values as HistoryValues,
 };
 pub use label::{
-    BlockCheck, CheckResult, ChecksumComparison, ColumnEvent, ConnectionLimit, Decided, DiskOperation, DropReason,
-    FileResult, IndexPhase, NotKept, NotReadAhead, ReadAheadEvent, ReadAheadSource, RequestKind, SentTo,
-    StructureOutcome, TlsResult,
+    BlockCheck, CheckResult, ChecksumComparison, ClusterAnswer, ColumnEvent, ConnectionLimit, Decided, DiskOperation,
+    DropReason, FileResult, IndexPhase, NotKept, NotReadAhead, PlacedOn, ReadAheadEvent, ReadAheadSource, RequestKind,
+    SentTo, StructureOutcome, TlsResult,
 };
 pub use logging::{LogControl, LogError, LogFormat, check_log_filter, init_logging};
 pub use metrics::{CacheLevel, ConnectionGuard, DiskGauges, Metrics};

@@ -7,9 +7,9 @@ use crate::{
     groups::{Group, NamedSums},
     histogram::AtomicHistogram,
     label::{
-        BlockCheck, CheckResult, ChecksumComparison, ColumnEvent, ConnectionLimit, Decided, DiskOperation, DropReason,
-        FileResult, IndexPhase, Label, NotKept, NotReadAhead, PerLabel, ReadAheadEvent, ReadAheadSource, RequestKind,
-        SentTo, StructureOutcome, TlsResult,
+        BlockCheck, CheckResult, ChecksumComparison, ClusterAnswer, ColumnEvent, ConnectionLimit, Decided,
+        DiskOperation, DropReason, FileResult, IndexPhase, Label, NotKept, NotReadAhead, PerLabel, PlacedOn,
+        ReadAheadEvent, ReadAheadSource, RequestKind, SentTo, StructureOutcome, TlsResult,
     },
     open_handle::OpenHandle,
     origins::{OriginCounters, OriginMetrics, OriginState, Origins},
@@ -101,6 +101,10 @@ declare_metrics! {
             => pub add_decision(1);
         manager_opens[to: SentTo] = "forebay_manager_opens", "Opens at a data manager, by redirect target"
             => pub add_manager_open(1);
+        cluster_answers[answer: ClusterAnswer] = "forebay_cluster_answers", "Questions of cluster managers about files, by answer"
+            => pub add_cluster_answer(1);
+        cluster_opens[placed: PlacedOn] = "forebay_cluster_opens", "Opens at a member of a cluster, by the node that placement selects for the file"
+            => pub add_cluster_open(1);
         checks[result: CheckResult] = "forebay_validity_checks", "Due comparisons of cached copies with their origin, by result"
             => pub add_check(1);
         negative_hits = "forebay_negative_hits", "Requests answered by a remembered \"no such file\""
@@ -143,6 +147,8 @@ declare_metrics! {
     gauges {
         open_handles = "forebay_open_handles", "Files held open by clients";
         connections = "forebay_connections", "Open client connections";
+        cluster_managers = "forebay_cluster_managers", "Managers of the cluster that this node is logged in to";
+        cluster_members = "forebay_cluster_members", "Members of the cluster that take new files, this node included";
         index_entries = "forebay_index_entries", "Entries in the index";
         cache_used_bytes = "forebay_cache_used" (Bytes), "Disk space used by all files of the cache";
         cache_used_inodes = "forebay_cache_used_inodes", "Inodes used by all files of the cache";
@@ -339,6 +345,17 @@ impl Metrics {
     /// The memory budget and how much of it is in use; zeros before [`Metrics::watch_budget`].
     pub fn budget(&self) -> (u64, u64) {
         self.0.others.budget.read().unwrap_or_default()
+    }
+
+    /// Counts a login to a manager of the cluster (1), or its end (-1).
+    pub fn add_cluster_manager(&self, change: i64) {
+        // Two's complement: adding -1 subtracts.
+        self.0.cluster_managers.fetch_add(change.cast_unsigned(), Relaxed);
+    }
+
+    /// Sets the number of live members of the cluster.
+    pub fn set_cluster_members(&self, members: u64) {
+        self.0.cluster_members.store(members, Relaxed);
     }
 
     /// Sets the number of entries in the index.

@@ -1,9 +1,9 @@
 //! The names, units, types, labels and values of every exported metric are pinned: dashboards and alerts depend on them.
 
 use forebay_telemetry::{
-    BlockCheck, CacheLevel, CheckResult, ChecksumComparison, ColumnEvent, ConnectionGuard, ConnectionLimit, Decided,
-    DiskGauges, DiskOperation, DropReason, Fault, IndexPhase, Metrics, NotKept, NotReadAhead, ReadAheadEvent,
-    ReadAheadSource, RequestKind, SentTo, StructureOutcome, TlsResult,
+    BlockCheck, CacheLevel, CheckResult, ChecksumComparison, ClusterAnswer, ColumnEvent, ConnectionGuard,
+    ConnectionLimit, Decided, DiskGauges, DiskOperation, DropReason, Fault, IndexPhase, Metrics, NotKept, NotReadAhead,
+    PlacedOn, ReadAheadEvent, ReadAheadSource, RequestKind, SentTo, StructureOutcome, TlsResult,
 };
 use forebay_types::{Endpoint, Outcome, PurgeReason, Side};
 use std::{
@@ -72,6 +72,12 @@ fn busy() -> (Metrics, ConnectionGuard) {
     metrics.add_scrubbed(123);
     metrics.add_checksum_comparison(ChecksumComparison::Different);
     metrics.add_file_dropped(DropReason::Changed);
+    metrics.add_cluster_answer(ClusterAnswer::Pending);
+    metrics.add_cluster_open(PlacedOn::OtherNode);
+    metrics.add_cluster_manager(1);
+    metrics.add_cluster_manager(1);
+    metrics.add_cluster_manager(-1);
+    metrics.set_cluster_members(3);
     metrics.add_check(CheckResult::FailedServedStale);
     metrics.add_decision(Decided::Bypass);
     metrics.add_negative_hit();

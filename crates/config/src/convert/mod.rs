@@ -1,6 +1,7 @@
 //! From the file to the typed configuration: values overwrite defaults, then settings are checked against each other.
 
 mod checker;
+mod cluster;
 mod credentials;
 mod exports;
 mod roles;
@@ -45,6 +46,7 @@ pub(crate) fn convert(raw: &Raw, source: &Source) -> Result<Config, ConfigError>
     config.decisions.rules = exports::read_rules(&raw.rule, config.engine.read_ahead.settings, &mut checker);
     config.trace = read_trace(&raw.trace);
     raw.monitoring.apply(&mut config.monitoring);
+    cluster::settle_cluster(raw, &mut config, &mut checker);
     roles::settle_role(raw, &mut config, &mut checker);
     roles::settle_permissions(raw, &mut config, &mut checker);
     check_whole(raw, &config, &mut checker);
@@ -67,6 +69,7 @@ fn apply(raw: &Raw, config: &mut Config) {
     raw.forwarding.apply(config);
     raw.direct.apply(config);
     raw.manager.apply(config);
+    raw.cluster.apply(config);
     raw.decision.apply(config);
     raw.read_ahead.apply(config);
     raw.origin.apply(config);

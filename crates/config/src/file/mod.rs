@@ -1,5 +1,6 @@
 //! The file: all settings, declared once, with their forms, defaults and meaning.
 
+mod cluster;
 mod declare;
 mod http;
 mod namespace;
@@ -80,6 +81,7 @@ file! {
     forwarding: namespace::RawForwarding,
     direct: server::RawDirect,
     manager: server::RawManager,
+    cluster: cluster::RawCluster,
     decision: namespace::RawDecision,
     rule: Vec<Spanned<RawRule>>,
     read_ahead: RawReadAhead,

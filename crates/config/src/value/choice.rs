@@ -4,6 +4,7 @@ use super::field::Parse;
 use crate::base::{ClientCertificates, Role};
 use forebay_auth::{Method, Right, ScopeUse, SecurityProtocol, SigningLevel, TokenProfile, x509::Use};
 use forebay_cache::{Action, Policy};
+use forebay_cluster::Placement;
 use forebay_engine::{CheckPolicy, Miss, Writes};
 use forebay_net::CrlPolicy;
 use forebay_proto::TlsPolicy;
@@ -95,6 +96,7 @@ named! {
     ScopeUse: [Self::Narrow, Self::Grant];
     Policy: Self::ALL;
     Action: Self::ALL;
+    Placement: Self::ALL;
     CredentialMethod: Self::ALL;
 }
 

@@ -14,7 +14,7 @@ pub(crate) use field::{Fault, Field, Form, List};
 pub(crate) use number::{CountMark, Fraction, Mode, Number, Size};
 pub(crate) use redirects::Redirects;
 pub(crate) use text::{
-    AddressPattern, Ciphers, Collector, DnsName, Filler, Group, IssuerUrl, Line, LogFilter, Mapping, Organization,
-    OriginPattern, Pattern, Region,
+    AddressPattern, Ciphers, Collector, DnsName, Filler, Group, IssuerUrl, Line, LogFilter, Mapping, MemberPort,
+    Organization, OriginPattern, Pattern, Region,
 };
 pub(crate) use toml_type::found;

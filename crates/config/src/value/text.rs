@@ -77,6 +77,9 @@ pub(crate) struct Filler;
 /// The address of a collector of monitoring.
 pub(crate) struct Collector;
 
+/// A port of a manager or member of a cluster.
+pub(crate) struct MemberPort;
+
 /// A filter of log events.
 pub(crate) struct LogFilter;
 
@@ -136,6 +139,11 @@ texts! {
         let is_good = port.is_some_and(|port| port > 0) && text.len() <= NAME_LEN_MAX && text.bytes().all(|byte| byte.is_ascii_graphic());
         if is_good { return Ok(text.to_owned()) }
         Err(format!("`{}` is not a collector: write HOST:PORT, such as \"collector.example.org:9930\"", text.escape_default()))
+    };
+    MemberPort => Endpoint, "`HOST:PORT`", |text| {
+        let has_port = text.rsplit_once(':').is_some_and(|(_, port)| !port.ends_with(']'));
+        let member = if has_port && text.len() <= NAME_LEN_MAX { text.parse().ok() } else { None };
+        member.ok_or_else(|| format!("`{}` is not a server: write HOST:PORT, such as \"redirector.example.org:1213\"", text.escape_default()))
     };
     Sample => Self, "`N/M`", |text| {
         Self::parse(text).ok_or_else(|| format!("`{text}` is not a fraction of all opens: write 1/1, or 1/10 for one in ten"))

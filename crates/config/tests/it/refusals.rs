@@ -1,5 +1,6 @@
 //! Every mistake is refused with its place and a remedy.
 
+use forebay_cluster::Placement;
 use forebay_config::{Config, ExportFiles, Settings, flags, setting_help};
 use forebay_engine::Writes;
 use forebay_origin::RedirectTargets;
@@ -48,6 +49,11 @@ redirects = [\"*.example.com\", \"192.0.2.0/24\"]
 stall_timeout = \"250ms\"
 [logging]
 format = \"json\"
+[cluster]
+managers = [\"redirector.example.org:1213\", \"[2001:db8::1]:1213\"]
+members = [\"cache-1.example.org:1094\", \"cache-2.example.org:1094\"]
+placement = \"directory\"
+shared_from_opens = 2
 [monitoring]
 collectors = [\"collector.example.org:9930\"]
 datagram_bytes = 65472
@@ -64,6 +70,10 @@ datagram_bytes = 65472
     assert_eq!(config.engine.budget_bytes, 256 << 20);
     assert_eq!(config.engine.file_size_max, 100 << 30);
     assert_eq!(config.origin.options.stall_timeout, Duration::from_millis(250));
+    let members = ["cache-1.example.org:1094", "cache-2.example.org:1094"].map(|member| member.parse().unwrap());
+    assert_eq!((config.cluster.managers.len(), &config.cluster.members[..]), (2, &members[..]));
+    assert_eq!((config.cluster.placement, config.cluster.shared_from_opens), (Placement::Directory, 2));
+    assert!(!config.cluster.paths.is_empty());
     assert_eq!(config.monitoring.collectors, ["collector.example.org:9930"]);
     assert_eq!(config.monitoring.datagram_bytes, 65_472);
     assert!(config.forwarding.allows(&"a.example.org:7".parse().unwrap()));
@@ -81,6 +91,16 @@ fn each_mistake_is_refused_with_its_place() {
     // Addition to a good file, place, and part of the message.
     let cases = [
         ("[server]\nlisen = []", "11:1", "unknown key `lisen` in [server]: did you mean `listen`?"),
+        ("[cluster]\nmanagers = [\"here\"]", "11:13", "`here` is not a server: write HOST:PORT"),
+        ("[cluster]\nmanagers = [\"here:0\"]", "11:13", "`here:0` is not a server"),
+        ("[cluster]\nmanagers = [\"[::1]\"]", "11:13", "`[::1]` is not a server"),
+        ("[cluster]\nmembers = [\"a:1\"]", "11:11", "no manager to log in to: set cluster.managers too"),
+        ("[cluster]\ndiscover = \"a:1\"", "11:12", "no manager to log in to"),
+        ("[cluster]\nmanagers = [\"a:1\"]\nmembers = [\"a:1\"]\ndiscover = \"a:1\"", "13:12", "leave out one"),
+        ("[cluster]\nmanagers = [\"a:1\"]\npaths = [\"/a b\"]", "12:9", "without blanks"),
+        ("[cluster]\nmanagers = [\"a:1\"]\npaths = []", "12:9", "no path to serve in the cluster"),
+        ("[cluster]\nshared_from_opens = 1", "11:21", "from 2 to 1000000"),
+        ("[cluster]\nplacement = \"tree\"", "11:13", "\"file\" or \"directory\""),
         ("[monitoring]\ncollectors = [\"here\"]", "11:15", "`here` is not a collector"),
         ("[monitoring]\ncollectors = [\"here:0\"]", "11:15", "`here:0` is not a collector"),
         ("[monitoring]\ndatagram_bytes = 511", "11:18", "512"),
@@ -152,6 +172,24 @@ fn blocks_must_fit_the_memory_four_times() {
 }
 
 #[test]
+fn paths_of_a_cluster_must_fit_a_login() {
+    let with = |count: u32| {
+        let paths: Vec<String> = (0..count).map(|number| format!("\"/{number:02}{}\"", "p".repeat(93))).collect();
+        parse(&format!("{GOOD}\n[cluster]\nmanagers = [\"a:1\"]\npaths = [{}]\n", paths.join(", ")))
+    };
+    assert!(with(30).is_ok());
+    let error = with(31).unwrap_err();
+    assert!(error.contains("3100 bytes of paths; managers take 3072"), "{error}");
+}
+
+#[test]
+fn files_of_directories_are_not_served_in_a_cluster() {
+    let local = "[cluster]\nmanagers = [\"a:1\"]\n[[export]]\npath = \"/local\"\ndirectory = \"/srv/local\"\n";
+    let config = parse(&format!("{GOOD}\n{local}")).unwrap().config;
+    assert_eq!((config.exports.len(), config.cluster.paths), (2, vec!["/store".to_owned()]));
+}
+
+#[test]
 fn a_small_memory_bounds_single_requests() {
     let config = parse(&format!("{GOOD}\n[memory]\nbudget = \"16MiB\"\n")).unwrap().config;
     assert_eq!(config.engine.fill_len_max, 4 << 20);
@@ -190,7 +228,7 @@ fn flags_alone_are_a_configuration() {
     assert_eq!(others.len(), 1);
     assert_eq!(
         flags().filter(|flag| flag.name.starts_with("--") && !setting_help(flag.setting).is_empty()).count(),
-        15
+        17
     );
 }
 

@@ -1,0 +1,203 @@
+//! Which members live, from their messages.
+
+use crate::{
+    options::Placement,
+    view::{Member, View},
+};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::SocketAddr,
+    time::{Duration, Instant},
+};
+
+/// Interval of probes of each member.
+pub const PROBE_INTERVAL: Duration = Duration::from_secs(1);
+
+/// A member that has not been heard of for this time is not alive: three probes are lost, and the answers to one more.
+pub const EXPIRY: Duration = Duration::from_millis(3500);
+
+/// Members as they are configured or discovered, and what was last heard of each.
+#[derive(Debug, Default)]
+pub(crate) struct Members {
+    own: Option<(String, u32)>,
+    is_active: bool,
+    others: BTreeMap<String, Other>,
+    placement: Placement,
+}
+
+#[derive(Debug)]
+struct Other {
+    /// All addresses of its name. It may send from any of them.
+    addresses: Vec<SocketAddr>,
+    heard: Option<Heard>,
+}
+
+/// The last message of a member.
+#[derive(Clone, Copy, Debug)]
+struct Heard {
+    at: Instant,
+    from: SocketAddr,
+    is_active: bool,
+    weight: u32,
+}
+
+impl Heard {
+    fn is_recent(&self, now: Instant) -> bool {
+        now.saturating_duration_since(self.at) < EXPIRY
+    }
+}
+
+impl Members {
+    pub(crate) fn new(placement: Placement, weight: u32, own: String) -> Self {
+        Self { own: Some((own, weight)), placement, ..Self::default() }
+    }
+
+    /// Replaces the list of members, by id. States of those that stay are kept.
+    pub(crate) fn set_list(&mut self, own: Option<String>, others: BTreeMap<String, Vec<SocketAddr>>) {
+        if let (Some(own), Some((id, _))) = (own, &mut self.own) {
+            *id = own;
+        }
+        let mut known = std::mem::take(&mut self.others);
+        let with_state = |(id, addresses): (String, Vec<SocketAddr>)| {
+            let heard = known.remove(&id).and_then(|known| known.heard);
+            let heard = heard.filter(|heard| addresses.contains(&heard.from));
+            (id, Other { addresses, heard })
+        };
+        self.others = others.into_iter().map(with_state).collect();
+    }
+
+    /// Whether this node takes new files.
+    pub(crate) fn set_active(&mut self, is_active: bool) {
+        self.is_active = is_active;
+    }
+
+    pub(crate) fn is_active(&self) -> bool {
+        self.is_active
+    }
+
+    pub(crate) fn weight(&self) -> u32 {
+        self.own.as_ref().map_or(1, |(_, weight)| *weight)
+    }
+
+    pub(crate) fn set_weight(&mut self, weight: u32) {
+        if let Some((_, own)) = &mut self.own {
+            *own = weight;
+        }
+    }
+
+    /// Notes a message of the member at this address; false if there is none.
+    pub(crate) fn hear(&mut self, from: SocketAddr, is_active: bool, weight: u32, now: Instant) -> bool {
+        let Some(other) = self.others.values_mut().find(|other| other.addresses.contains(&from)) else { return false };
+        other.heard = Some(Heard { at: now, from, is_active, weight });
+        true
+    }
+
+    pub(crate) fn is_member(&self, address: SocketAddr) -> bool {
+        self.others.values().any(|other| other.addresses.contains(&address))
+    }
+
+    /// Addresses of all other members, alive or not: all of those of a member that is not alive.
+    pub(crate) fn addresses(&self, now: Instant) -> Vec<SocketAddr> {
+        let of = |other: &Other| match other.heard.filter(|heard| heard.is_recent(now)) {
+            Some(heard) => vec![heard.from],
+            None => other.addresses.clone(),
+        };
+        self.others.values().flat_map(of).collect()
+    }
+
+    /// The addresses that a member had before.
+    pub(crate) fn addresses_of(&self, id: &str) -> Option<Vec<SocketAddr>> {
+        self.others.get(id).map(|other| other.addresses.clone())
+    }
+
+    /// Whether there are other members, and each of them has been heard of.
+    pub(crate) fn are_all_known(&self) -> bool {
+        !self.others.is_empty() && self.others.values().all(|other| other.heard.is_some())
+    }
+
+    /// Whether one of these members has not been heard of, rather than leaving files to others.
+    pub(crate) fn are_silent(&self, ids: &BTreeSet<String>, now: Instant) -> bool {
+        let is_silent = |other: &Other| other.heard.is_none_or(|heard| !heard.is_recent(now));
+        ids.iter().any(|id| self.others.get(id).is_none_or(is_silent))
+    }
+
+    /// The members that live and take new files.
+    pub(crate) fn view(&self, now: Instant) -> View {
+        let own = if self.is_active { self.own.as_ref() } else { None };
+        let own = own.map(|(id, weight)| Member { id: id.clone(), weight: *weight, address: None });
+        let alive = self.others.iter().filter_map(|(id, other)| {
+            let heard = other.heard.filter(|heard| heard.is_active && heard.is_recent(now))?;
+            Some(Member { id: id.clone(), weight: heard.weight, address: Some(heard.from) })
+        });
+        View::new(own.into_iter().chain(alive).collect(), self.placement)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn address(port: u16) -> SocketAddr {
+        ([127, 0, 0, 1], port).into()
+    }
+
+    fn members(now: Instant) -> Members {
+        let mut members = Members::new(Placement::File, 10, "a".to_owned());
+        members.set_list(
+            None,
+            [("b".to_owned(), vec![address(1)]), ("c".to_owned(), vec![address(2), address(5)])].into(),
+        );
+        members.set_active(true);
+        assert!(members.hear(address(1), true, 20, now));
+        members
+    }
+
+    fn ids(view: &View) -> Vec<(&str, u32)> {
+        view.members().iter().map(|member| (member.id.as_str(), member.weight)).collect()
+    }
+
+    #[test]
+    fn members_live_from_their_first_message_until_they_are_silent() {
+        let now = forebay_net::clock::monotonic();
+        let mut members = members(now);
+        assert_eq!(ids(&members.view(now)), [("a", 10), ("b", 20)]);
+        assert!(!members.are_all_known());
+        assert!(members.hear(address(2), true, 30, now + Duration::from_secs(1)));
+        assert!(members.are_all_known());
+        assert_eq!(ids(&members.view(now + Duration::from_secs(1))), [("a", 10), ("b", 20), ("c", 30)]);
+        assert_eq!(ids(&members.view(now + EXPIRY)), [("a", 10), ("c", 30)]);
+        assert!(!members.hear(address(3), true, 1, now), "a stranger");
+    }
+
+    #[test]
+    fn messages_go_where_a_member_was_heard_from() {
+        let now = forebay_net::clock::monotonic();
+        let mut members = members(now);
+        assert_eq!(members.addresses(now), [address(1), address(2), address(5)], "one is not known yet");
+        assert!(members.is_member(address(2)) && members.hear(address(5), true, 30, now));
+        assert_eq!(members.addresses(now), [address(1), address(5)]);
+        assert_eq!(members.view(now).others().collect::<Vec<_>>(), [address(1), address(5)]);
+        assert_eq!(members.addresses(now + EXPIRY), [address(1), address(2), address(5)]);
+        assert_eq!(members.addresses_of("c"), Some(vec![address(2), address(5)]));
+    }
+
+    #[test]
+    fn inactive_members_take_no_files() {
+        let now = forebay_net::clock::monotonic();
+        let mut members = members(now);
+        members.hear(address(1), false, 20, now);
+        assert_eq!(ids(&members.view(now)), [("a", 10)]);
+        members.set_active(false);
+        assert_eq!(ids(&members.view(now)), []);
+    }
+
+    #[test]
+    fn a_new_list_keeps_what_is_known() {
+        let now = forebay_net::clock::monotonic();
+        let mut members = members(now);
+        members.set_list(Some("z".to_owned()), [("b".to_owned(), vec![address(1)])].into());
+        assert_eq!(ids(&members.view(now)), [("b", 20), ("z", 10)]);
+        members.set_list(None, [("b".to_owned(), vec![address(9)])].into());
+        assert_eq!(ids(&members.view(now)), [("z", 10)], "another machine has this name now");
+    }
+}

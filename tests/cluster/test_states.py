@@ -1,0 +1,178 @@
+"""Members that drain, restart, or lose their disk or origin; managers that fail; member lists that differ."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from harness import cluster, forebay, xrootd
+from harness.cluster import Cluster, Manager, place, ready
+from harness.content import Pattern
+from harness.forebay import Forebay
+from harness.ground import Ground
+from harness.loop_disk import LoopDisk
+from harness.raw_client import RawClient
+from harness.waiting import until
+from harness.wire import OPEN_READ
+from harness.xrootd import Origin
+
+ClusterOf = Callable[[int], Cluster]
+
+
+def members(node: Forebay) -> int:
+    """The members that take new files, as a node counts them."""
+    return int(node.metrics().total("forebay_cluster_members"))
+
+
+def places(client: RawClient, paths: list[str]) -> dict[str, int]:
+    """Where the redirector sends clients of each file."""
+    return {path: place(client, path)[0] for path in paths}
+
+
+def new_names(purpose: str) -> list[str]:
+    """Names that no manager has been asked for."""
+    return [f"/cluster/{purpose}{number}" for number in range(30)]
+
+
+def drain(nodes: Cluster, port: int, *arguments: str) -> None:
+    """`forebay drain`."""
+    result = forebay.run(nodes.ground, "drain", "--admin", str(nodes.sockets[port]), *arguments)
+    assert result.returncode == 0, result.stderr
+
+
+def test_a_draining_node_gets_no_clients_until_it_is_undone(
+    cluster_of: ClusterOf, manager: Manager, names: dict[str, Pattern]
+) -> None:
+    nodes = cluster_of(2)
+    nodes.start_all()
+    leaver, stayer = nodes.ports
+    with ready(manager) as client:
+        assert leaver in places(client, list(names)).values()
+        drain(nodes, leaver)
+        until(lambda: members(nodes.nodes[stayer]) == 1, "the other node knows that it drains")
+        until(lambda: set(places(client, list(names)).values()) == {stayer}, "its files open at the other node")
+        assert set(places(client, new_names("drained")).values()) == {stayer}
+        drain(nodes, leaver, "--undo")
+        nodes.wait_for_members(2)
+        purposes = iter(range(1000))
+        until(lambda: leaver in places(client, new_names(f"back{next(purposes)}-")).values(), "it gets new files again")
+
+
+def test_a_rolling_restart_fetches_nothing_again(
+    cluster_of: ClusterOf, manager: Manager, names: dict[str, Pattern]
+) -> None:
+    nodes = cluster_of(2)
+    nodes.start_all()
+    with ready(manager) as client:
+        before = {path: nodes.read(client, path, pattern) for path, pattern in names.items()}
+        assert set(before.values()) == set(nodes.ports)
+        nodes.origin_bytes()
+        for port in nodes.ports:
+            nodes.nodes.pop(port).stop()
+            nodes.start(port)
+            # Nodes that stood in have given the files back when no client is sent to them any more.
+            until(lambda: all(places(client, list(names)) == before for _ in range(3)), "all files are where they were")
+        for path, pattern in names.items():
+            assert nodes.read(client, path, pattern) == before[path]
+    assert nodes.origin_bytes() == 0
+
+
+@pytest.fixture
+def second_manager(ground: Ground) -> Iterator[Manager]:
+    """Another redirector."""
+    running = cluster.manager(ground)
+    yield running
+    running.stop()
+
+
+def test_either_of_two_managers_may_be_killed(
+    ground: Ground, plain_origin: Origin, manager: Manager, second_manager: Manager, names: dict[str, Pattern]
+) -> None:
+    """Both send clients to the same nodes, and one that returns learns the files again."""
+    nodes = Cluster(ground, plain_origin, [manager, second_manager], 2)
+    try:
+        nodes.start_all()
+        with ready(manager) as client, ready(second_manager) as other:
+            before = places(client, list(names))
+            assert places(other, list(names)) == before
+            manager.kill()
+            later = {path: place(other, path) for path in new_names("later")}
+            assert {waited for _, waited in later.values()} == {0}
+            assert places(other, list(names)) == before
+        again = cluster.manager(ground, port=manager.port, node_port=manager.node_port)
+        try:
+            for port in nodes.ports:
+                until(lambda p=port: again.logins(p) == 1, "it is logged in again")  # type: ignore[misc]
+            with ready(again) as client:
+                assert places(client, list(names)) == before
+                assert places(client, list(later)) == {path: port for path, (port, _) in later.items()}
+        finally:
+            again.stop()
+    finally:
+        nodes.stop()
+
+
+def test_nodes_with_different_lists_of_members_serve_every_file(
+    cluster_of: ClusterOf, manager: Manager, names: dict[str, Pattern]
+) -> None:
+    """Files may get a second copy; none is unavailable."""
+    nodes = cluster_of(2)
+    first, second = nodes.ports
+    node = nodes.start(first, members=[first])
+    assert members(node) == 1
+    nodes.start(second, alive=1)
+    assert members(nodes.nodes[second]) == 1
+    with ready(manager) as client:
+        for path, pattern in list(names.items())[:10]:
+            assert nodes.read(client, path, pattern) in nodes.ports
+
+
+def test_a_node_without_its_origin_keeps_its_files_and_gets_no_new_ones(
+    ground: Ground, cluster_of: ClusterOf, manager: Manager, names: dict[str, Pattern]
+) -> None:
+    """It gets new ones again when the origin is back."""
+    nodes = cluster_of(2)
+    cut, whole = nodes.ports
+    origin = xrootd.plain(ground, nodes.data)
+    nodes.start(cut, origin_url=origin.url)
+    nodes.start(whole)
+    with ready(manager) as client:
+        before = {path: nodes.read(client, path, pattern) for path, pattern in list(names.items())[:20]}
+        assert set(before.values()) == {cut, whole}
+        nodes.nodes[cut].settled_metrics()
+        origin.stop()
+        with nodes.client(cut) as direct:
+            # A request shows the node that its origin fails.
+            assert direct.try_open("/cluster/not-cached", OPEN_READ).error is not None
+        until(lambda: members(nodes.nodes[whole]) == 1, "the other node knows")
+        assert set(places(client, new_names("cut")).values()) == {whole}
+        assert {path: nodes.read(client, path, names[path]) for path in before} == before
+        again = xrootd.plain(ground, nodes.data, port=origin.port)
+        try:
+            nodes.wait_for_members(2)
+        finally:
+            again.stop()
+
+
+def test_a_node_with_a_failed_disk_keeps_its_files_and_gets_no_new_ones(
+    ground: Ground, cluster_of: ClusterOf, manager: Manager, names: dict[str, Pattern]
+) -> None:
+    nodes = cluster_of(2)
+    failing, healthy = nodes.ports
+    disks = {port: LoopDisk.make(ground, f"disk-{port}") for port in nodes.ports}
+    try:
+        nodes.stores = {port: disk.path for port, disk in disks.items()}
+        nodes.start_all()
+        with ready(manager) as client:
+            before = {path: nodes.read(client, path, pattern) for path, pattern in list(names.items())[:20]}
+            assert set(before.values()) == {failing, healthy}
+            nodes.nodes[failing].settled_metrics()
+            disks[failing].abort()
+            until(lambda: members(nodes.nodes[healthy]) == 1, "the other node knows")
+            assert set(places(client, new_names("full")).values()) == {healthy}
+            assert {path: nodes.read(client, path, names[path]) for path in before} == before
+    finally:
+        nodes.stop()
+        for disk in disks.values():
+            disk.unmount()
