@@ -98,6 +98,23 @@ def test_tokens_are_read_from_the_header_and_the_query(
     assert ask(server, "GET", PATH, header).status == 403
 
 
+def test_commands_show_the_token_of_their_user(
+    server_of: Callable[..., Forebay],
+    data: Path,
+    grid: Grid,
+    issuer: TokenIssuer,
+    ground: Ground,
+    patterns: dict[str, Pattern],
+) -> None:
+    server = server_of({"directory": str(data)}, BY_SCOPE)
+    url = f"https://{server.address}{PATH}"
+    env = {"X509_CERT_DIR": str(grid.directory), "BEARER_TOKEN": issuer.token()}
+    assert_same(fetch("forebay-get", ground, url, env), patterns[PATH].all(), "with a token")
+    for refused in ({**env, "BEARER_TOKEN": ""}, {**env, "X509_CERT_DIR": "/nonexistent"}):
+        with pytest.raises(ClientFailed):
+            fetch("forebay-get", ground, url, refused)
+
+
 def test_one_connection_serves_several_tokens_each_with_its_own_rights(
     server_of: Callable[..., Forebay], data: Path, issuer: TokenIssuer, tls: ssl.SSLContext
 ) -> None:

@@ -30,7 +30,8 @@ def test_the_commands_of_the_document_work(cache_of: Callable[..., Forebay], gro
     make_tree(file)
     cache = cache_of(xrootd.plain(ground, data).url)
     place = ground.directory("commands")
-    env = {**os.environ, "GFAL_PYTHONBIN": "/usr/bin/python3", "RCLONE_CONFIG": "/dev/null"}
+    path = f"{ground.forebay.parent}:{os.environ['PATH']}"
+    env = {**os.environ, "PATH": path, "GFAL_PYTHONBIN": "/usr/bin/python3", "RCLONE_CONFIG": "/dev/null"}
     (commands,) = blocks("sh client")
     for line in commands.strip().splitlines():
         command = line.replace("cache.example.org:1094", cache.address)

@@ -1,15 +1,16 @@
 //! The client side: URLs, and the origin client for single commands.
 
-use crate::failure::UsageError;
+use crate::{failure::UsageError, node::origins::http_pool_options};
 use anyhow::{Context, anyhow};
 use forebay_config::{OriginUrl, parse_origin_url};
+use forebay_http_proto::Target;
 use forebay_net::{ClientTlsFiles, Credential, TlsConnector, TrustAnchors};
-use forebay_origin::{DelegatedCredentials, OriginPath, RedirectTargets, Redirects};
+use forebay_origin::{DelegatedCredentials, Origin, OriginPath, RedirectTargets, Redirects};
+use forebay_origin_http::HttpOrigin;
 use forebay_origin_root::{Options, Pool, PoolOptions, RootOrigin};
-use forebay_proto::TlsUse;
 use forebay_telemetry::{LogFormat, Metrics, init_logging};
 use forebay_trust::UserCredentials;
-use forebay_types::{Endpoint, RequestPath};
+use forebay_types::RequestPath;
 use std::{env, future::Future, path::PathBuf, sync::Arc};
 
 /// If set, servers may exchange keys in 512-bit groups, as XRootD 5 and dCache do.
@@ -18,28 +19,36 @@ const WEAK_GROUPS: &str = "FOREBAY_WEAK_GROUPS";
 /// A URL of a file or directory of a server.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) struct FileUrl {
-    pub(crate) server: Endpoint,
-    pub(crate) tls: TlsUse,
+    pub(crate) server: OriginUrl,
     pub(crate) path: OriginPath,
 }
 
 impl FileUrl {
-    /// Parses `root://HOST[:PORT]//path[?cgi]`, or the same with `roots://`.
+    /// Parses `root://HOST[:PORT]//path[?cgi]` or the same with `roots://`; or `https://HOST[:PORT]/path[?query]`, percent-encoded, or the
+    /// same with `http://`, `davs://` or `dav://`.
     pub(crate) fn parse(text: &str) -> anyhow::Result<Self> {
-        let usage =
-            |problem: String| UsageError(format!("{problem}; the form of a URL is root://HOST:PORT//path/to/file"));
+        let usage = |problem: String| {
+            UsageError(format!(
+                "{problem}; the form of a URL is root://HOST:PORT//path/to/file or https://HOST:PORT/path/to/file"
+            ))
+        };
         let authority = text.find("://").map_or(0, |at| at + 3);
         let end = text.get(authority..).and_then(|rest| rest.find(['/', '?'])).map_or(text.len(), |at| authority + at);
         let (server, path) = text.split_at(end);
-        let OriginUrl::Root { server, tls } = parse_origin_url(server).map_err(usage)? else {
-            return Err(usage(format!("`{text}`: this command does not support HTTP")).into());
-        };
+        let server = parse_origin_url(server).map_err(usage)?;
         if !path.starts_with('/') {
             return Err(usage(format!("`{text}` has no path")).into());
         }
+        let decoded = match &server {
+            OriginUrl::Root { .. } => path.to_owned(),
+            OriginUrl::Http(_) => {
+                let target = Target::parse(path).map_err(|refusal| usage(format!("`{text}`: {refusal}")))?;
+                format!("{}?{}", target.path, target.query)
+            }
+        };
         let RequestPath { lfn, cgi, .. } =
-            RequestPath::parse(path.as_bytes()).map_err(|error| usage(format!("`{text}`: {error}")))?;
-        Ok(Self { server, tls, path: OriginPath { lfn, cgi, delegation: DelegatedCredentials::default() } })
+            RequestPath::parse(decoded.as_bytes()).map_err(|error| usage(format!("`{text}`: {error}")))?;
+        Ok(Self { server, path: OriginPath { lfn, cgi, delegation: DelegatedCredentials::default() } })
     }
 
     /// The last component of the path; `None` for the root directory.
@@ -48,16 +57,27 @@ impl FileUrl {
     }
 
     /// A client of the server.
-    pub(crate) fn connect(&self) -> anyhow::Result<RootOrigin> {
+    pub(crate) fn connect(&self) -> anyhow::Result<Arc<dyn Origin>> {
         let username = env::var("USER").ok().filter(|user| !user.is_empty());
         let defaults = PoolOptions::default();
         let options = PoolOptions { username: username.unwrap_or(defaults.username), ..defaults };
         let credentials = credentials_of_environment(&options.username)?;
-        let pool = Pool::secured(options, tls_of_environment()?, credentials);
         let redirects = Redirects { to: RedirectTargets::Everywhere, ..Redirects::default() };
         // A person waits: a server that does not answer is not asked again, whereas a cache that serves jobs retries.
-        let options = Options { tls: self.tls, redirects, unanswered_attempts: 1, ..Options::default() };
-        Ok(RootOrigin::new(vec![self.server.clone()], options, pool, &Metrics::new()))
+        Ok(match &self.server {
+            OriginUrl::Root { server, tls } => {
+                let pool = Pool::secured(options, tls_of_environment(ca_dir_of_environment())?, credentials);
+                let options = Options { tls: *tls, redirects, unanswered_attempts: 1, ..Options::default() };
+                Arc::new(RootOrigin::new(vec![server.clone()], options, pool, &Metrics::new()))
+            }
+            OriginUrl::Http(server) => {
+                let tls = tls_of_environment(ca_dir_for_http())?;
+                let pool = forebay_origin_http::Pool::new(http_pool_options(&options), tls, credentials);
+                let defaults = forebay_origin_http::Options::default();
+                let options = forebay_origin_http::Options { redirects, attempts: 1, ..defaults };
+                Arc::new(HttpOrigin::new(server.clone(), Vec::new(), options, pool, &Metrics::new()))
+            }
+        })
     }
 }
 
@@ -72,13 +92,22 @@ fn ca_dir_of_environment() -> PathBuf {
     named("X509_CERT_DIR").unwrap_or_else(|| TrustAnchors::default().ca_dir)
 }
 
+/// HTTP servers of the grid and public ones are reached alike: without authorities of the grid, those of the system are trusted.
+fn ca_dir_for_http() -> PathBuf {
+    let ca_dir = ca_dir_of_environment();
+    if named("X509_CERT_DIR").is_some() || ca_dir.is_dir() { ca_dir } else { SYSTEM_CA_DIR.into() }
+}
+
+/// Hashed certificates of the authorities that the system trusts.
+const SYSTEM_CA_DIR: &str = "/etc/ssl/certs";
+
 fn named(variable: &str) -> Option<PathBuf> {
     env::var_os(variable).filter(|value| !value.is_empty()).map(PathBuf::from)
 }
 
-/// TLS as configured by the environment variables of grid tools; `None` without any CA.
-fn tls_of_environment() -> anyhow::Result<Option<TlsConnector>> {
-    let trust = TrustAnchors { ca_dir: ca_dir_of_environment(), crl: TrustAnchors::default().crl };
+/// TLS with the authorities in `ca_dir` and the proxy of the environment; `None` without any CA.
+fn tls_of_environment(ca_dir: PathBuf) -> anyhow::Result<Option<TlsConnector>> {
+    let trust = TrustAnchors { ca_dir, crl: TrustAnchors::default().crl };
     let credential = named("X509_USER_PROXY").map(|proxy| Credential { certificate: proxy.clone(), key: proxy });
     if credential.is_none() && !trust.ca_dir.is_dir() {
         return Ok(None);
@@ -112,13 +141,20 @@ mod tests {
     fn urls_name_a_server_and_a_path() {
         for (url, server, path, cgi, name) in [
             ("root://h//store/f.root", "h:1094", "/store/f.root", "", Some("f.root")),
+            ("https://h/store/a%20b+c?x=1", "https://h:443", "/store/a b+c", "x=1", Some("a b+c")),
+            ("davs://h:11//f", "https://h:11", "/f", "", Some("f")),
+            ("http://[::1]:80/d/", "http://[::1]:80", "/d", "", Some("d")),
             ("root://h:11/store/f?a=b", "h:11", "/store/f", "a=b", Some("f")),
             ("xroot://[::1]:11//f", "[::1]:11", "/f", "", Some("f")),
             ("root://h//", "h:1094", "/", "", None),
             ("root://cache//root://origin:11//f", "cache:1094", "/root:/origin:11/f", "", Some("f")),
         ] {
             let parsed = FileUrl::parse(url).unwrap();
-            assert_eq!(parsed.server.to_string(), server, "{url}");
+            let parsed_server = match &parsed.server {
+                OriginUrl::Root { server, .. } => server.to_string(),
+                OriginUrl::Http(server) => server.to_string(),
+            };
+            assert_eq!(parsed_server, server, "{url}");
             assert_eq!((parsed.path.lfn.as_str(), parsed.path.cgi.as_str()), (path, cgi), "{url}");
             assert_eq!(parsed.name(), name, "{url}");
         }
@@ -126,8 +162,20 @@ mod tests {
 
     #[test]
     fn mistakes_in_urls_are_explained() {
-        for url in ["/store/f", "http://h/f", "root://h", "root:///f", "root://h//../f", "root://h?x", "h:1094//f", ""]
-        {
+        for url in [
+            "/store/f",
+            "ftp://h/f",
+            "root://h",
+            "root:///f",
+            "root://h//../f",
+            "root://h?x",
+            "h:1094//f",
+            "",
+            "https://h",
+            "https:///f",
+            "https://h/%ff",
+            "https://h/../f",
+        ] {
             let error = FileUrl::parse(url).unwrap_err();
             assert!(error.is::<UsageError>(), "{url}");
             assert!(error.to_string().contains("root://HOST:PORT//path"), "{url}: {error}");

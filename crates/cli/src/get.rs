@@ -11,7 +11,6 @@ use anyhow::{Context, bail};
 use bytes::Bytes;
 use digest::{Digests, Expected, Verdict};
 use forebay_origin::{Chunks, Origin, OriginFile};
-use forebay_origin_root::RootOrigin;
 use forebay_types::ByteRange;
 use indicatif::ProgressBar;
 use std::{
@@ -26,7 +25,7 @@ use tokio::{sync::mpsc, time::Instant};
 /// Copy a file from a server, resuming an interrupted copy, and verify its checksum
 #[derive(Debug, clap::Args)]
 pub(crate) struct GetArgs {
-    /// `root://HOST[:PORT]//path`, or `roots://` for TLS (default port: 1094)
+    /// `root://HOST[:PORT]//path`, `roots://` for TLS (default port: 1094), or `https://HOST[:PORT]/path`
     url: String,
     /// Target: a file name, a directory, or `-` for standard output [default: the file's name in the current directory]
     #[arg(short, long, value_name = "FILE")]
@@ -67,12 +66,12 @@ pub(crate) fn run(args: &GetArgs) -> anyhow::Result<()> {
     let url = FileUrl::parse(&args.url)?;
     let target = Target::choose(args.output.as_deref(), url.name(), args.force)?;
     block_on(async {
-        let origin = Arc::new(url.connect()?);
+        let origin = url.connect()?;
         get(&url, &origin, &target, args.quiet).await
     })
 }
 
-async fn get(url: &FileUrl, origin: &Arc<RootOrigin>, target: &Target, is_quiet: bool) -> anyhow::Result<()> {
+async fn get(url: &FileUrl, origin: &Arc<dyn Origin>, target: &Target, is_quiet: bool) -> anyhow::Result<()> {
     let file = origin.open(&url.path).await?;
     let identity = file.identity();
     let source = Source { file, size: identity.size, mtime: identity.validator.mtime() };

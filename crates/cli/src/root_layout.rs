@@ -5,7 +5,7 @@ use crate::{
     text,
 };
 use anyhow::{Context, bail};
-use forebay_origin::{Origin, OriginFile};
+use forebay_origin::OriginFile;
 use forebay_structure::{Layout, Parser, Tree};
 use forebay_types::ByteRange;
 use serde_json::{Value, json};

@@ -182,6 +182,10 @@ fn path_of(href: &str) -> String {
         Some((scheme, rest)) if !scheme.contains('/') => rest.find('/').and_then(|at| rest.get(at..)).unwrap_or("/"),
         _ => href,
     };
+    // XrdHttp 5.5.3 writes names as they are: a blank or a letter that no URL has shows it.
+    if path.bytes().any(|byte| byte == b' ' || !byte.is_ascii()) {
+        return path.trim_end_matches('/').to_owned();
+    }
     let path = path.split(['?', '#']).next().unwrap_or_default();
     let decoded = percent_decode_str(path).decode_utf8_lossy();
     decoded.trim_end_matches('/').to_owned()
@@ -194,6 +198,18 @@ mod tests {
 
     fn resource(path: &str, is_directory: bool, size: Option<u64>, mtime: Option<i64>) -> Resource {
         Resource { path: path.to_owned(), is_directory, size, mtime }
+    }
+
+    #[test]
+    fn names_that_xrdhttp_has_not_escaped_are_taken_as_they_are() {
+        for (href, path) in [
+            ("/data/a%20b/", "/data/a b"),
+            ("https://h/d%C3%A9?x#y", "/d\u{e9}"),
+            ("/data/a b%20+\u{e9}?.bin", "/data/a b%20+\u{e9}?.bin"),
+            ("http://h/a b/", "/a b"),
+        ] {
+            assert_eq!(path_of(href), path);
+        }
     }
 
     #[test]
