@@ -54,11 +54,21 @@ pub(super) fn refusals(site: &Site) -> Vec<String> {
     match site.origin.as_ref().map(|origin| (&origin.value.fixed, origin.value.is_forwarding)) {
         None => refusals.push("`pss.origin` is missing: the source of files is unknown".to_owned()),
         Some((Some(FixedOrigin::Unserved(url)), false)) => {
-            refusals.push(format!("the origin is {url}: only root:// origins are converted"));
+            refusals.push(unserved(url));
         }
         _ => {}
     }
     refusals
+}
+
+/// The origin of Pelican's caches is a federation, whose director chooses the server.
+fn unserved(url: &str) -> String {
+    let remedy = if url.starts_with("pelican://") {
+        ": write the origins of your namespaces as root:// or https:// URLs in pss.origin, then adopt again"
+    } else {
+        ""
+    };
+    format!("the origin is {url}: only root://, https:// and http:// origins are converted{remedy}")
 }
 
 /// Settles directives that depend on others.
@@ -110,6 +120,7 @@ pub(super) fn compose(
     composer.purge();
     composer.exports();
     composer.forwarding();
+    composer.http();
     composer.file.table("[decision]");
     composer.set_plain("decision", &["cached_size_min", "cached_fraction_min"]);
     composer.rules();
@@ -167,6 +178,25 @@ impl Composer<'_> {
             self.set_or("user", string(owner), None, reason);
         }
         self.set_plain("server", &["site_name", "idle_time_max", "login_time_max", "checksum_algorithms"]);
+    }
+
+    /// XCache serves HTTP only if a directive says so.
+    fn http(&mut self) {
+        self.file.table("[http]");
+        let Some(Written { value: port, note }) = &self.site.http.port else {
+            return self.set_or("shared", "false", None, "No xrd.protocol for HTTP: clients use root:// only.");
+        };
+        let own_port = self.site.port.as_ref().map_or(forebay_types::XROOTD_PORT, |port| port.value);
+        match port {
+            Some(port) if *port != own_port => {
+                self.set("shared", "false", [*note]);
+                self.set("listen", strings([format!("[::]:{port}")]), None);
+            }
+            _ => self.set("shared", "true", [*note]),
+        }
+        for (key, Written { value, note }) in &self.site.http.front {
+            self.set(key, value, [*note]);
+        }
     }
 
     /// TLS, authentication, and grants.
@@ -280,8 +310,9 @@ impl Composer<'_> {
 
     fn exports(&mut self) {
         let Some(Written { value: origin, note }) = &self.site.origin else { return };
+        let is_root = matches!(&origin.fixed, Some(FixedOrigin::Server(server)) if server.starts_with("root://"));
         let (key, files) = match &origin.fixed {
-            Some(FixedOrigin::Server(server)) => ("origins", strings([format!("root://{server}")])),
+            Some(FixedOrigin::Server(server)) => ("origins", strings([server])),
             Some(FixedOrigin::Directory(directory)) => ("directory", string(directory)),
             Some(FixedOrigin::Unserved(_)) | None => return,
         };
@@ -296,8 +327,9 @@ impl Composer<'_> {
             if key == "origins" {
                 self.set_or("redirects", string("any"), None, REDIRECTS);
             }
-            if let (Some(Written { value: true, note }), false, "origins") =
-                (&self.site.is_write_through, is_read_only, key)
+            // Writers cannot be redirected to servers of HTTP.
+            if let (Some(Written { value: true, note }), false, true) =
+                (&self.site.is_write_through, is_read_only, is_root)
             {
                 self.set("writes", string("redirect"), [*note]);
             }
@@ -305,15 +337,18 @@ impl Composer<'_> {
     }
 
     fn forwarding(&mut self) {
-        let Some(Written { value: Origin { is_forwarding: true, .. }, note }) = &self.site.origin else { return };
+        let Some(Written { value: Origin { is_forwarding: true, http_schemes, .. }, note }) = &self.site.origin else {
+            return;
+        };
         self.file.table("[forwarding]");
         let permits = &self.site.permits;
-        if permits.is_empty() {
-            self.set("allow", strings(["*:*"]), [*note]);
-        } else {
-            let hosts = strings(permits.iter().map(|permit| format!("{}:*", permit.value)));
-            self.set("allow", hosts, permits.iter().map(|permit| permit.note));
-        }
+        let hosts: Vec<_> = permits.iter().map(|permit| permit.value.as_str()).collect();
+        let hosts = if hosts.is_empty() { vec!["*"] } else { hosts };
+        let prefixes = std::iter::once(String::new()).chain(http_schemes.iter().map(|scheme| format!("{scheme}://")));
+        let allowed: Vec<_> =
+            prefixes.flat_map(|prefix| hosts.iter().map(move |host| format!("{prefix}{host}:*"))).collect();
+        let from = permits.iter().map(|permit| permit.note).chain(permits.is_empty().then_some(*note));
+        self.set("allow", strings(allowed), from);
         self.set_or("redirects", string("any"), None, REDIRECTS);
     }
 

@@ -1,7 +1,7 @@
 //! All directives that are known, and what becomes of each.
 
 use super::{
-    cache,
+    cache, http,
     item::Item,
     note::{
         Fate::{self, Honoured, NotHonoured, NotNeeded, Unprotected},
@@ -83,7 +83,8 @@ const OWN_LIMITS: &str = "Forebay manages memory, threads and descriptors itself
 const PAGE_CACHE: &str = "hits are served from the page cache of the operating system";
 const EXPORTS: &str = "exports have all settings they need";
 const PROXY: &str = "Forebay is a caching proxy";
-const NO_HTTP: &str = "this release does not serve HTTP clients";
+const NO_MACAROONS: &str = "macaroons are not issued: clients use the tokens of an [[issuer]]";
+const NO_STATIC_FILES: &str = "only files of exports are served";
 const NO_STAGING: &str = "nothing is staged: missing files are fetched from the origin";
 const NO_RESUMPTION: &str = "Forebay resumes TLS sessions by tickets";
 const PATHS: &str = "Forebay has no files outside of its store; systemd manages its process";
@@ -99,7 +100,7 @@ const RENAMED: &str = "names are not mapped: Forebay requests files from origins
      files under them. Files with other names are not found";
 
 /// Families, each with its lists of directives.
-const FAMILIES: [(&str, &[&[Line]]); 18] = [
+const FAMILIES: [(&str, &[&[Line]]); 19] = [
     ("pfc", &[PFC]),
     ("pss", &[PSS]),
     ("ofs", &[OFS]),
@@ -110,10 +111,11 @@ const FAMILIES: [(&str, &[&[Line]]); 18] = [
     ("cms", &[CLUSTER]),
     ("odc", &[CLUSTER]),
     ("olb", &[CLUSTER]),
-    ("http", &[&[not_needed(&["trace"], LOGGING), not_honoured(ANY, NO_HTTP)]]),
+    ("http", &[HTTP]),
+    ("cors", &[&[read(&["origin"], http::take_cors), not_needed(&["trace"], LOGGING)]]),
     ("sec", &[SEC]),
     ("acc", &[ACC]),
-    ("macaroons", &[&[not_honoured(ANY, NO_HTTP)]]),
+    ("macaroons", &[&[not_honoured(ANY, NO_MACAROONS)]]),
     ("scitokens", &[&[not_needed(&["trace"], LOGGING), not_honoured(ANY, PLUGIN)]]),
     ("throttle", &[&[not_honoured(ANY, UNTHROTTLED)]]),
     ("frm", &[&[not_needed(ANY, "no helper programs migrate, stage or copy files")]]),
@@ -144,7 +146,7 @@ const PFC: &[Line] = &[
     not_needed(&["nramread"], "XCache ignores it as well"),
     not_needed(&["qfsredir"], "applies to HTTP origins"),
     not_honoured(&["allow_xrdpfc_command"], "paths below /xrdpfc_command are not served"),
-    not_needed(&["httpcc"], "applies to HTTP origins, which this release does not support"),
+    not_needed(&["httpcc"], "entity tags and times of HTTP origins are compared as export.validity says"),
     not_honoured(&["urlcgi"], "clients cannot select block size or read-ahead in their URLs"),
     not_honoured(&["dirstats"], "statistics per directory are not written to /pfc-stats"),
     not_honoured(&["osslib"], PLUGIN),
@@ -282,6 +284,39 @@ const ALL: &[Line] = &[
     not_needed(&["adminpath", "pidpath", "homepath"], PATHS),
     not_honoured(&["manager", "subcluster"], CLUSTERS),
     not_needed(&["trace"], LOGGING),
+];
+
+const HTTP: &[Line] = &[
+    read(&["cert", "key", "cadir", "cipherfilter"], http::take_tls),
+    read(&["tlsclientauth"], http::take_client_certificates),
+    read(&["header2cgi"], http::take_header),
+    decide(
+        &["listingdeny"],
+        |item| matches!(item.first(), "yes" | "true" | "1"),
+        (Unprotected, "directories are listed to clients with the right `list`: write a [[grant]] without it"),
+        (NotNeeded, "directories are listed"),
+    ),
+    decide(
+        &["httpsmode"],
+        |item| item.first() == "disable",
+        (NotHonoured, "HTTPS is served if tls.certificate is set"),
+        (NotNeeded, "HTTPS is served if tls.certificate is set"),
+    ),
+    not_needed(&["trace"], LOGGING),
+    not_needed(&["secxtractor"], "VOMS attributes are read by authentication.voms, without a plug-in"),
+    not_needed(&["secretkey", "desthttps", "selfhttps2http"], "clients are not redirected between servers"),
+    not_needed(&["tlsreuse"], "TLS sessions are resumed only where no certificate of the client counts"),
+    not_needed(&["maxdelay"], "an open is waited for as long as origin.deadline says"),
+    not_needed(&["cors"], "built in: http.cors_origins"),
+    not_honoured(&["cafile"], "authorities are read from a directory: write tls.ca_dir"),
+    not_honoured(
+        &["gridmap"],
+        "names of certificates are not mapped to users: write grants by subject, vo, group or role",
+    ),
+    not_honoured(&["listingredir"], "directories are listed here"),
+    not_honoured(&["staticpreload", "staticredir", "embeddedstatic"], NO_STATIC_FILES),
+    not_honoured(&["exthandler"], PLUGIN),
+    not_honoured(&["auth"], THIRD_PARTY),
 ];
 
 const SEC: &[Line] = &[

@@ -5,6 +5,7 @@ mod cache;
 mod compose;
 mod directives;
 mod document;
+mod http;
 mod item;
 mod lists;
 mod note;

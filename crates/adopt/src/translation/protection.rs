@@ -3,6 +3,7 @@
 use super::{
     authdb::Grant,
     document::string,
+    http,
     note::{
         Fate::{NotHonoured, NotNeeded, Unprotected},
         Notes,
@@ -37,6 +38,7 @@ pub(super) fn settle(site: &mut Site, notes: &mut Notes) -> Protection {
             site.plain.entry(key).or_insert(value);
         }
     }
+    http::settle(site, notes);
     if !site.plain.contains_key("tls.certificate") {
         site.plain.remove("tls.key");
         if let Some(Written { note, .. }) = site.plain.remove("tls.policy") {

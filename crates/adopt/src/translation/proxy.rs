@@ -8,13 +8,19 @@ use super::{
     },
     site::{FixedOrigin, Form, Origin, Site},
 };
-use forebay_types::Endpoint;
+use forebay_types::{Endpoint, OriginId};
 
 /// Names of the disk cache's library, its old name included.
 const CACHE_LIBRARIES: [&str; 3] = ["default", "libXrdPfc", "libXrdFileCache"];
 
-/// Schemes of supported origins.
-const SERVED_SCHEMES: [&str; 2] = ["root", "xroot"];
+/// Schemes of supported origins, and their names in the configuration.
+const SERVED_SCHEMES: [(&str, &str); 6] =
+    [("root", ROOT), ("xroot", ROOT), ("https", "https"), ("davs", "https"), ("http", "http"), ("dav", "http")];
+const ROOT: &str = "root";
+
+fn served_scheme(scheme: &str) -> Option<&'static str> {
+    SERVED_SCHEMES.iter().find(|(name, _)| *name == scheme).map(|(_, served)| *served)
+}
 
 /// Reads the directive `pss.cachelib LIBRARY`.
 pub(super) fn take_cache(item: &mut Item<'_>, site: &mut Site) -> Verdict {
@@ -38,13 +44,14 @@ pub(super) fn take_origin(item: &mut Item<'_>, site: &mut Site) -> Verdict {
     if fixed.is_none() && !is_forwarding {
         return Verdict::malformed();
     }
-    item.take(Some(Origin { is_forwarding, fixed }), &mut site.origin);
-    if let Some(schemes) = item.first().strip_prefix('=') {
-        let schemes = schemes.split(',').filter(|scheme| !scheme.is_empty() && !SERVED_SCHEMES.contains(scheme));
-        let schemes: Vec<_> = schemes.collect();
-        if !schemes.is_empty() {
-            return Honoured.because(format!("this release forwards only root://, not {}", schemes.join(", ")));
-        }
+    let named = item.first().strip_prefix('=').unwrap_or_default();
+    let (served, others): (Vec<_>, Vec<_>) =
+        named.split(',').filter(|scheme| !scheme.is_empty()).partition(|scheme| served_scheme(scheme).is_some());
+    let mut http_schemes: Vec<_> = served.into_iter().filter_map(served_scheme).filter(|name| *name != ROOT).collect();
+    http_schemes.dedup();
+    item.take(Some(Origin { is_forwarding, http_schemes, fixed }), &mut site.origin);
+    if !others.is_empty() {
+        return Honoured.because(format!("not to origins of {}", others.join(", ")));
     }
     if destination.first().is_some_and(|host| host.contains('+')) {
         return Honoured.because("the addresses of the name are tried in order");
@@ -58,15 +65,17 @@ fn read_destination(text: &str, port: Option<&str>) -> Option<FixedOrigin> {
         return Some(FixedOrigin::Directory(text.to_owned()));
     }
     let (scheme, server) = text.split_once("://").unwrap_or(("root", text));
-    if !SERVED_SCHEMES.contains(&scheme) {
-        return Some(FixedOrigin::Unserved(text.to_owned()));
-    }
+    let Some(scheme) = served_scheme(scheme) else { return Some(FixedOrigin::Unserved(text.to_owned())) };
     let server = server.trim_end_matches('/').replacen('+', "", 1);
+    if scheme != ROOT {
+        let origin: OriginId = format!("{scheme}://{server}").parse().ok()?;
+        return Some(FixedOrigin::Server(origin.to_string()));
+    }
     let endpoint: Endpoint = match port.filter(|_| !server.contains(':')) {
         Some(port) => format!("{server}:{port}").parse().ok()?,
         None => server.parse().ok()?,
     };
-    Some(FixedOrigin::Server(endpoint))
+    Some(FixedOrigin::Server(format!("{scheme}://{endpoint}")))
 }
 
 /// `pss.permit [/] [*] HOST`: a slash is for paths, a star for object names, neither for both.

@@ -157,7 +157,7 @@ pub(super) fn take_authdb(item: &mut Item<'_>, site: &mut Site) -> Verdict {
 pub(super) fn take_authorization(item: &mut Item<'_>, site: &mut Site) -> Verdict {
     let named = |name: &str| item.words.iter().any(|word| word.contains(name));
     if named("Macaroons") {
-        return NotHonoured.because("macaroons are credentials of HTTP clients, which this release does not serve");
+        return NotHonoured.because("macaroons are not accepted: clients use the tokens of an [[issuer]]");
     }
     if !named("SciTokens") {
         return Unprotected

@@ -2,6 +2,7 @@
 
 use super::{
     document::strings,
+    http,
     item::Item,
     note::{
         Fate::{Honoured, NotHonoured, NotNeeded},
@@ -70,10 +71,10 @@ pub(super) fn take_checksums(item: &mut Item<'_>, site: &mut Site) -> Verdict {
 }
 
 /// Reads the directive `xrd.protocol NAME[:PORT] LIBRARY`.
-pub(super) fn take_protocol(item: &mut Item<'_>, _: &mut Site) -> Verdict {
+pub(super) fn take_protocol(item: &mut Item<'_>, site: &mut Site) -> Verdict {
     match item.first().split(':').next().unwrap_or_default() {
         "xroot" | "xrootd" | "root" => NotNeeded.because("root:// is always served, on server.listen"),
-        "http" | "https" | "xrdhttp" | "XrdHttp" => NotHonoured.because("this release does not serve HTTP clients"),
+        "http" | "https" | "xrdhttp" | "XrdHttp" => http::take_protocol(item, site),
         name => NotHonoured.because(format!("the protocol `{name}` is not served")),
     }
 }

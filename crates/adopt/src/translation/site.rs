@@ -9,7 +9,6 @@ use super::{
     usage::{Quota, Usage},
     values::{limited, time, time_text},
 };
-use forebay_types::Endpoint;
 use std::{collections::BTreeMap, time::Duration};
 
 /// A value and the note of the directive that set it.
@@ -43,6 +42,7 @@ pub(super) struct Site {
     pub(super) block_size: Setting<u64>,
     pub(super) ram: Setting<u64>,
     pub(super) security: Security,
+    pub(super) http: Http,
 }
 
 /// Access to the cache and to origins.
@@ -64,6 +64,18 @@ pub(super) struct Security {
     pub(super) persona: Setting<()>,
     /// Method, and keys with paths.
     pub(super) credential: BTreeMap<&'static str, Written<String>>,
+}
+
+/// The service for clients of HTTP.
+#[derive(Debug, Default)]
+pub(super) struct Http {
+    /// Set by the directive that serves HTTP: its port, if it has one.
+    pub(super) port: Setting<Option<u16>>,
+    /// Settings of the front: key to the value in TOML.
+    pub(super) front: BTreeMap<&'static str, Written<String>>,
+    /// Settings of TLS that `xrd.tls` and `sec.protocol` override.
+    pub(super) tls: BTreeMap<&'static str, Written<String>>,
+    pub(super) cors_origins: Vec<String>,
 }
 
 /// The form of a value of [`Site::set`].
@@ -124,6 +136,8 @@ pub(super) struct Export {
 pub(super) struct Origin {
     /// Whether clients may name the origin.
     pub(super) is_forwarding: bool,
+    /// Protocols of HTTP that clients may name.
+    pub(super) http_schemes: Vec<&'static str>,
     /// The one for clients that name none.
     pub(super) fixed: Option<FixedOrigin>,
 }
@@ -131,7 +145,8 @@ pub(super) struct Origin {
 /// An origin that the configuration names.
 #[derive(Clone, Debug)]
 pub(super) enum FixedOrigin {
-    Server(Endpoint),
+    /// A server, by its URL.
+    Server(String),
     Directory(String),
     /// A URL that is not translated.
     Unserved(String),

@@ -1,6 +1,7 @@
 //! The public interface: xrootd configurations and their translation.
 #![allow(clippy::unwrap_used, reason = "a test may panic, its helpers too")]
 
+mod http;
 mod proxy;
 mod reader;
 mod sandbox;

@@ -12,6 +12,9 @@ fn origins_are_named_in_many_ways() {
         ("host.example 1095", r#"origins = ["root://host.example:1095"]"#),
         ("xroot://host.example:1095/", r#"origins = ["root://host.example:1095"]"#),
         ("[2001:db8::1]:1095", r#"origins = ["root://[2001:db8::1]:1095"]"#),
+        ("https://host.example", r#"origins = ["https://host.example:443"]"#),
+        ("davs://host.example:8443/base", r#"origins = ["https://host.example:8443/base"]"#),
+        ("http://host.example/", r#"origins = ["http://host.example:80"]"#),
         ("/local/files", r#"directory = "/local/files""#),
     ] {
         let translation = translated(&format!("pss.origin {text}"));
@@ -21,7 +24,7 @@ fn origins_are_named_in_many_ways() {
 
 #[test]
 fn unsupported_origins_are_refused() {
-    for text in ["https://host.example", "roots://host.example", "s3://bucket", "pelican://federation"] {
+    for text in ["roots://host.example", "s3://bucket", "pelican://federation"] {
         let translation = translated(&format!("pss.origin {text}"));
         assert_eq!((translation.file, translation.refusals.len()), (None, 1), "{text}");
     }
@@ -40,7 +43,11 @@ fn forwarding_allows_permitted_hosts() {
     let translation = translated("pss.origin = origin.example\npss.permit / *.a\npss.permit b\npss.permit * c");
     assert!(settings(&translation).contains(&r#"allow = ["*.a:*", "b:*"]"#));
     assert!(settings(&translation).contains(&"[[export]]"));
-    let translation = translated("pss.origin = https://origin.example");
+    let translation = translated("pss.origin =https,root,gsiftp");
+    assert!(settings(&translation).contains(&r#"allow = ["*:*", "https://*:*"]"#));
+    let translation = translated("pss.origin =https,davs origin.example\npss.permit / *.a");
+    assert!(settings(&translation).contains(&r#"allow = ["*.a:*", "https://*.a:*"]"#));
+    let translation = translated("pss.origin = s3://origin.example");
     assert!(!settings(&translation).contains(&"[[export]]"));
     let translation = translated("pss.permit a");
     assert_eq!(translation.notes.last().unwrap().fate, Fate::NotNeeded);

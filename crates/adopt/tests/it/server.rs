@@ -25,7 +25,13 @@ fn directives_that_protect_a_site_are_marked() {
     for text in ["xrd.allow host *", "xrootd.tls none", "all.role server", "xrd.protocol xroot *"] {
         assert_eq!(fate(text), Fate::NotNeeded, "{text}");
     }
-    for text in ["xrd.protocol http:80 libXrdHttp.so", "all.role manager", "xrd.port tls 1095", "all.export *"] {
+    for text in [
+        "xrd.protocol http:eighty libXrdHttp.so",
+        "xrd.protocol other libOther.so",
+        "all.role manager",
+        "xrd.port tls 1095",
+        "all.export *",
+    ] {
         assert_eq!(fate(text), Fate::NotHonoured, "{text}");
     }
 }
