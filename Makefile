@@ -24,7 +24,7 @@ FROM ?= 0
 LAB ?= all
 BASE ?= HEAD
 # Crates whose dependencies are Rust alone.
-PURE_CRATES := types proto cache adopt structure monitoring sizing
+PURE_CRATES := types proto cache adopt structure monitoring records sizing
 
 .PHONY: help setup build plugin deb demo test lint python-lint format tidy clippy quick pure unit doc costs blackbox lab lab-quick lab-test fuzz-smoke sim soak-purge soak-neighbours bench micro profile bench-tools clean libraries FORCE
 

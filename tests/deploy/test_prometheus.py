@@ -99,6 +99,7 @@ CASES: dict[str, tuple[Series, Series]] = {
         {'forebay_certificate_expiry_seconds{file="f"}': "5184000x3000"},
     ),
     "ForebayIndexErrors": ({"forebay_index_errors_total": GROWING}, {"forebay_index_errors_total": FLAT}),
+    "ForebayRecordsDropped": ({"forebay_records_dropped_total": GROWING}, {"forebay_records_dropped_total": FLAT}),
     "ForebayTraceDropped": ({"forebay_trace_dropped_total": GROWING}, {"forebay_trace_dropped_total": FLAT}),
 }
 

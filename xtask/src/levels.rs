@@ -30,6 +30,8 @@ const PLACES: &[(&str, Place)] = &[
     ("forebay-http-proto", Place::Level(1)),
     ("forebay-monitoring", Place::Level(1)),
     ("forebay-cms", Place::Level(1)),
+    ("forebay-records", Place::Level(1)),
+    ("forebay-record-outputs", Place::Level(3)),
     ("forebay-store", Place::Level(2)),
     ("forebay-index", Place::Level(3)),
     ("forebay-net", Place::Level(2)),

@@ -102,5 +102,8 @@ fn summary(config: &Config) -> Vec<String> {
         let weight = if config.disks.len() > 1 { format!(", weight {}", disk.weight) } else { String::new() };
         lines.push(format!("disk        {}{weight}, blocks of {}", disk.path.display(), config.engine.block_size));
     }
+    if let Some(files) = &config.records.files {
+        lines.push(format!("records     {}", files.directory.display()));
+    }
     lines
 }

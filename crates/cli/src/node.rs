@@ -22,6 +22,7 @@ use forebay_index::{IndexFile, IndexOptions};
 use forebay_manager::Manager;
 use forebay_net::{BoundAddress, ListenError, Listener};
 use forebay_origin_root::ping;
+use forebay_record_outputs::Records;
 use forebay_store::{Disk, DiskSet, FillerRecord, StoreError, VolumeSpec};
 use forebay_telemetry::{Activity, Metrics, Observers, Readiness, Streams, Trace};
 use forebay_types::Endpoint;
@@ -48,6 +49,7 @@ pub(crate) struct Node {
     recorder: Recorder,
     streams: Option<Streams>,
     cluster: Option<Cluster>,
+    records: Option<Records>,
 }
 
 /// Addresses of a server, bound before it drops its privileges.
@@ -70,6 +72,9 @@ const TRACE_FLUSH_TIME_MAX: Duration = Duration::from_secs(5);
 
 /// Longest time to send the last records of the accounting streams when the server stops.
 const STREAMS_FLUSH_TIME_MAX: Duration = Duration::from_secs(2);
+
+/// Longest time to keep the last records of accesses safe when the server stops.
+const RECORDS_FLUSH_TIME_MAX: Duration = Duration::from_secs(5);
 
 impl Node {
     /// Starts a server inside a tokio runtime, on addresses from [`bind`]. It accepts connections when this returns.
@@ -97,7 +102,7 @@ impl Node {
             Followers::start(config, admin.address.is_some() || admin.socket.is_some(), addresses.first(), &metrics)?;
         let events = followers.observing(config.engine.events.clone());
         let (events, feed) = cluster::observing(config, events);
-        let Followers { activity, popularity, trace, streams } = followers;
+        let Followers { activity, popularity, trace, streams, records } = followers;
         let backend = match config.server.role {
             Role::Manager => Backend::Manager(Manager::start(manager_options(config, events), routes, metrics)),
             Role::Cache | Role::Filler => {
@@ -140,6 +145,7 @@ impl Node {
             recorder,
             streams,
             cluster,
+            records,
         })
     }
 
@@ -186,6 +192,9 @@ impl Node {
         if let Some(streams) = self.streams.take() {
             // Names of collectors may have to be resolved.
             let _ = tokio::task::spawn_blocking(move || streams.flush(STREAMS_FLUSH_TIME_MAX)).await;
+        }
+        if let Some(records) = self.records.take() {
+            let _ = tokio::task::spawn_blocking(move || records.flush(RECORDS_FLUSH_TIME_MAX)).await;
         }
         self.admin_tasks.shutdown().await;
     }

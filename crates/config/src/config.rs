@@ -6,6 +6,7 @@ use forebay_engine::{DecisionOptions, Service, Writes};
 use forebay_net::{Credential, ServerTlsFiles, TrustAnchors};
 use forebay_origin::RedirectTargets;
 use forebay_proto::{TlsPolicy, TlsUse};
+use forebay_record_outputs::RecordOptions;
 use forebay_store::Permissions;
 use forebay_telemetry::{LogFormat, StreamOptions, TraceOptions};
 use forebay_trust::{CredentialOptions, SecurityOptions};
@@ -45,6 +46,8 @@ pub struct Config {
     pub trace: Option<TraceOptions>,
     /// Without collectors, nothing is sent.
     pub monitoring: StreamOptions,
+    /// Without outputs, there are no records. Of the server, at most the site is known here.
+    pub records: RecordOptions,
 }
 
 /// The `root://` front.

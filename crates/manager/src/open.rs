@@ -3,7 +3,7 @@
 use crate::Manager;
 use forebay_cache::{Action, Decision, Verdict};
 use forebay_engine::{Caller, Delegation, Error, OpenRequest, Opening, OriginTarget, Redirect, Redirects};
-use forebay_telemetry::{Decided, DirectEvent, FileEvents as _, SentTo};
+use forebay_telemetry::{Decided, DirectEvent, FileEvents as _, RedirectedEvent, SentTo};
 
 impl Manager {
     /// Where a client is to open a file: [`Opening::Direct`] or [`Opening::Redirect`].
@@ -28,12 +28,13 @@ impl Manager {
         {
             self.metrics.add_decision(Decided::Redirect);
             self.metrics.add_manager_open(SentTo::Origin);
+            self.report_redirect(&target, &redirect, request, caller, size);
             return Ok(Opening::Redirect(redirect));
         }
         let now = forebay_net::clock::now_unix();
         // A copy that its origin has to confirm first is left to the filler.
         let is_valid = |last_check| target.validity.decide(last_check, now, None) == Verdict::Serve;
-        if let Some(file) = file
+        if let (Some(file), Some(size)) = (file, size)
             && action == Some(Action::Cache)
             && is_valid(file.last_check())
             && let Some(path) = self.store.lease(file).await
@@ -41,12 +42,25 @@ impl Manager {
             self.metrics.add_direct_open();
             self.metrics.add_manager_open(SentTo::File);
             let client = &caller.client;
-            self.events.direct(&DirectEvent { open: None, client, lfn: &request.lfn, path: &path });
+            self.events.direct(&DirectEvent { open: None, client, lfn: &request.lfn, size, path: &path });
             return Ok(Opening::Direct(path));
         }
         let (redirect, to) = self.next_server(request, &target, redirects)?;
         self.metrics.add_manager_open(to);
+        self.report_redirect(&target, &redirect, request, caller, size);
         Ok(Opening::Redirect(redirect))
+    }
+
+    fn report_redirect(
+        &self,
+        target: &OriginTarget,
+        redirect: &Redirect,
+        request: &OpenRequest,
+        caller: &Caller,
+        size: Option<u64>,
+    ) {
+        let (client, lfn, origin, to) = (&caller.client, &request.lfn, &target.server, &redirect.server);
+        self.events.redirected(&RedirectedEvent { client, lfn, origin, to, size });
     }
 
     /// The server that answers a question about a name.

@@ -27,6 +27,8 @@ pub(crate) enum Field {
     TraceOpen,
     /// The message of a line of the log.
     Message,
+    /// The event of a record.
+    Event,
 }
 
 /// A value: a number or a text.
@@ -43,7 +45,7 @@ pub(crate) struct Values<'a> {
     values: [Option<(u8, Scalar<'a>)>; FIELDS],
 }
 
-const FIELDS: usize = 12;
+const FIELDS: usize = 13;
 
 /// Names by field, the preferred one first. The field's own name, then those of collectors, the events of caches, and reporters.
 const NAMES: [(Field, &[&str]); FIELDS] = [
@@ -65,14 +67,15 @@ const NAMES: [(Field, &[&str]); FIELDS] = [
     (Field::Path, &["path", "lfn", "file_lfn", "file", "filename"]),
     (Field::Size, &["size", "file_size", "filesize"]),
     (Field::Read, &["read", "read_bytes", "bytes_read", "bytes"]),
-    (Field::Hit, &["hit", "hit_bytes", "b_hit", "bytes_hit", "B_hit"]),
-    (Field::Missed, &["missed", "missed_bytes", "b_miss", "bytes_missed", "bytes_miss", "B_miss"]),
-    (Field::Coalesced, &["coalesced", "coalesced_bytes"]),
-    (Field::Bypassed, &["bypassed", "bypassed_bytes", "b_bypass", "bytes_bypassed", "B_bypass"]),
+    (Field::Hit, &["hit", "hit_bytes", "b_hit", "bytes_hit", "B_hit", "bytes_hit_cache"]),
+    (Field::Missed, &["missed", "missed_bytes", "b_miss", "bytes_missed", "bytes_miss", "B_miss", "bytes_miss_cache"]),
+    (Field::Coalesced, &["coalesced", "coalesced_bytes", "bytes_coalesced"]),
+    (Field::Bypassed, &["bypassed", "bypassed_bytes", "b_bypass", "bytes_bypassed", "B_bypass", "bytes_bypass_cache"]),
     (Field::User, &["user", "who", "user_dn"]),
     (Field::TraceEvent, &["e"]),
     (Field::TraceOpen, &["f"]),
     (Field::Message, &["message"]),
+    (Field::Event, &["event"]),
 ];
 
 impl Column {

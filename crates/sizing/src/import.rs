@@ -142,6 +142,10 @@ impl Import {
             self.other_lines += 1;
             return Ok(());
         }
+        if is_no_access(values) {
+            self.other_lines += 1;
+            return Ok(());
+        }
         let path =
             values.text(Field::Path).ok_or(Problem::Missing { field: "path", names: "path, lfn, file_lfn, file" })?;
         let user = values.text(Field::User).unwrap_or_default();
@@ -166,6 +170,15 @@ impl Import {
         let open = self.trace_opens.remove(&number).ok_or(Problem::TraceOpen(number))?;
         let access = access_of(values, open.size)?;
         Ok(self.accesses.add(key_of(&open.path)?, open.size, &open.user, access)?)
+    }
+}
+
+/// Whether a record is that of an open that failed or was refused, or that was redirected without a look at the file.
+fn is_no_access(values: &Values<'_>) -> bool {
+    match values.text(Field::Event) {
+        Some("refused" | "failed") => true,
+        Some("redirect" | "direct") => values.get(Field::Size).is_none(),
+        _ => false,
     }
 }
 

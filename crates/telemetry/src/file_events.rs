@@ -4,7 +4,7 @@
 //! [`Observers`] of the process. Events borrow their facts: a subscriber copies what it keeps.
 
 use crate::{AccessLog, FileUse, HandleAccount, ReadKind};
-use forebay_types::{ByteRange, Lfn, OriginId, Outcome, Side};
+use forebay_types::{ByteRange, Endpoint, Lfn, OriginId, Outcome, Side};
 use std::{
     fmt,
     net::SocketAddr,
@@ -95,8 +95,23 @@ pub struct DirectEvent<'a> {
     pub open: Option<u64>,
     pub client: &'a Client,
     pub lfn: &'a Lfn,
+    /// The size of the file.
+    pub size: u64,
     /// The file.
     pub path: &'a Path,
+}
+
+/// An open was redirected to another server, where the client opens the file.
+#[derive(Clone, Copy, Debug)]
+pub struct RedirectedEvent<'a> {
+    pub client: &'a Client,
+    pub lfn: &'a Lfn,
+    /// The origin of the file.
+    pub origin: &'a OriginId,
+    /// The server that the client is sent to: the origin, or the filler of a manager.
+    pub to: &'a Endpoint,
+    /// `None` if it was not looked up.
+    pub size: Option<u64>,
 }
 
 /// An open file was closed.
@@ -173,6 +188,9 @@ pub trait FileEvents: fmt::Debug + Send + Sync {
 
     /// A client reads a file of the cache by itself from now on.
     fn direct(&self, _event: &DirectEvent<'_>) {}
+
+    /// An open was redirected to another server.
+    fn redirected(&self, _event: &RedirectedEvent<'_>) {}
 
     /// The last handle of an open is gone; follows each [`FileEvents::opened`].
     fn closed(&self, _event: &CloseEvent<'_>) {}
@@ -256,6 +274,10 @@ impl FileEvents for Observers {
 
     fn direct(&self, event: &DirectEvent<'_>) {
         self.subscribers.iter().for_each(|subscriber| subscriber.direct(event));
+    }
+
+    fn redirected(&self, event: &RedirectedEvent<'_>) {
+        self.subscribers.iter().for_each(|subscriber| subscriber.redirected(event));
     }
 
     fn closed(&self, event: &CloseEvent<'_>) {

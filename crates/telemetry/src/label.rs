@@ -282,6 +282,12 @@ labels! {
         Origin = "origin",
     }
 
+    /// An output of records.
+    RecordOutput {
+        File = "file",
+        OpenSearch = "opensearch",
+    }
+
     /// Decision of the rules about an open.
     Decided {
         Cache = "cache",

@@ -24,11 +24,11 @@ mod streams;
 mod trace;
 
 pub use access_log::{ACCESS_TARGET, AccessLog};
-pub use activity::{Activity, ActivityOptions, OpenFile};
+pub use activity::{Activity, ActivityOptions, OpenFile, names::site_of};
 pub use failing_servers::{FailingServer, Fault};
 pub use file_events::{
     Client, ClientProtocol, CloseEvent, DirectEvent, FailedEvent, FileEvents, LoginEvent, Observers, OpenEvent,
-    OpenPurpose, ReadAnswer, ReadEvents, RefusedEvent,
+    OpenPurpose, ReadAnswer, ReadEvents, RedirectedEvent, RefusedEvent,
 };
 pub use file_use::{FileBytes, FileUse};
 pub use groups::{Group, NamedSums, Sum};
@@ -37,8 +37,8 @@ pub use history::{
 };
 pub use label::{
     BlockCheck, CheckResult, ChecksumComparison, ClusterAnswer, ColumnEvent, ConnectionLimit, Decided, DiskOperation,
-    DropReason, FileResult, IndexPhase, NotKept, NotReadAhead, PlacedOn, ReadAheadEvent, ReadAheadSource, RequestKind,
-    SentTo, StructureOutcome, TlsResult,
+    DropReason, FileResult, IndexPhase, NotKept, NotReadAhead, PlacedOn, ReadAheadEvent, ReadAheadSource, RecordOutput,
+    RequestKind, SentTo, StructureOutcome, TlsResult,
 };
 pub use logging::{LogControl, LogError, LogFormat, check_log_filter, init_logging};
 pub use metrics::{CacheLevel, ConnectionGuard, DiskGauges, Metrics};

@@ -9,7 +9,7 @@ use crate::{
     label::{
         BlockCheck, CheckResult, ChecksumComparison, ClusterAnswer, ColumnEvent, ConnectionLimit, Decided,
         DiskOperation, DropReason, FileResult, IndexPhase, Label, NotKept, NotReadAhead, PerLabel, PlacedOn,
-        ReadAheadEvent, ReadAheadSource, RequestKind, SentTo, StructureOutcome, TlsResult,
+        ReadAheadEvent, ReadAheadSource, RecordOutput, RequestKind, SentTo, StructureOutcome, TlsResult,
     },
     open_handle::OpenHandle,
     origins::{OriginCounters, OriginMetrics, OriginState, Origins},
@@ -143,6 +143,11 @@ declare_metrics! {
             => pub(crate) add_stream_datagram_failed(datagrams);
         stream_events_dropped = "forebay_stream_events_dropped", "Events missing in the accounting streams: queue full"
             => pub(crate) add_stream_event_dropped(events);
+
+        records_sent[output: RecordOutput] = "forebay_records_sent", "Records of accesses that an output has taken, by output"
+            => pub add_records_sent(records);
+        records_dropped[output: RecordOutput] = "forebay_records_dropped",
+            "Records of accesses that are missing in an output: too slow, too long without it, or refused" => pub add_records_dropped(records);
     }
     gauges {
         open_handles = "forebay_open_handles", "Files held open by clients";

@@ -3,7 +3,7 @@
 use forebay_telemetry::{
     BlockCheck, CacheLevel, CheckResult, ChecksumComparison, ClusterAnswer, ColumnEvent, ConnectionGuard,
     ConnectionLimit, Decided, DiskGauges, DiskOperation, DropReason, Fault, IndexPhase, Metrics, NotKept, NotReadAhead,
-    PlacedOn, ReadAheadEvent, ReadAheadSource, RequestKind, SentTo, StructureOutcome, TlsResult,
+    PlacedOn, ReadAheadEvent, ReadAheadSource, RecordOutput, RequestKind, SentTo, StructureOutcome, TlsResult,
 };
 use forebay_types::{Endpoint, Outcome, PurgeReason, Side};
 use std::{
@@ -92,6 +92,8 @@ fn busy() -> (Metrics, ConnectionGuard) {
     metrics.add_read_ahead(ReadAheadEvent::Used, ReadAheadSource::History, 9);
     metrics.add_not_read_ahead(NotReadAhead::Memory);
     metrics.add_completion(11);
+    metrics.add_records_sent(RecordOutput::File, 14);
+    metrics.add_records_dropped(RecordOutput::OpenSearch, 15);
     see_root_files(&metrics);
     metrics.add_purged(PurgeReason::Space, 8192);
     metrics.add_purge_refused(3);

@@ -2,7 +2,7 @@
 
 use forebay_telemetry::{
     CloseEvent, DirectEvent, FailedEvent, FileEvents, FileUse, LoginEvent, OpenEvent, Operations, ReadAnswer,
-    ReadEvents, ReadKind, RefusedEvent,
+    ReadEvents, ReadKind, RedirectedEvent, RefusedEvent,
 };
 use forebay_types::{ByteRange, Outcome};
 use tokio::sync::watch;
@@ -81,6 +81,11 @@ impl FileEvents for EventRecorder {
     fn direct(&self, event: &DirectEvent<'_>) {
         let kind = if event.open.is_some() { "switch" } else { "direct" };
         self.add(format!("{kind} {} {} {}", event.client.user, event.lfn, event.path.display()));
+    }
+
+    fn redirected(&self, event: &RedirectedEvent<'_>) {
+        let RedirectedEvent { client, lfn, to, size, .. } = event;
+        self.add(format!("redirect {} {lfn} {to} {size:?}", client.user));
     }
 
     fn closed(&self, event: &CloseEvent<'_>) {

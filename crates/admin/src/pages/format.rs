@@ -1,5 +1,7 @@
 //! Numbers and times as pages show them.
 
+use forebay_types::date_of_day;
+
 /// A number of bytes with three digits and a unit: `1.23 TB`. Powers of 1000, as disks and networks count.
 pub(super) fn bytes(count: u64) -> String {
     #[expect(clippy::cast_precision_loss, reason = "three digits are shown")]
@@ -67,21 +69,8 @@ pub(super) fn duration(seconds: u64) -> String {
 /// A time as `2026-11-21 21:05` (UTC).
 pub(super) fn time(unix: i64) -> String {
     let (days, seconds) = (unix.div_euclid(86_400), unix.rem_euclid(86_400));
-    let (year, month, day) = civil(days);
+    let (year, month, day) = date_of_day(days);
     format!("{year:04}-{month:02}-{day:02} {:02}:{:02}", seconds / 3600, seconds / 60 % 60)
-}
-
-/// The date of a day since the epoch, by Howard Hinnant's algorithm.
-fn civil(days: i64) -> (i64, i64, i64) {
-    let shifted = days + 719_468;
-    let era = shifted.div_euclid(146_097);
-    let day_of_era = shifted.rem_euclid(146_097);
-    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let shifted_month = (5 * day_of_year + 2) / 153;
-    let month = if shifted_month < 10 { shifted_month + 3 } else { shifted_month - 9 };
-    let year = year_of_era + era * 400 + i64::from(month <= 2);
-    (year, month, day_of_year - (153 * shifted_month + 2) / 5 + 1)
 }
 
 #[cfg(test)]

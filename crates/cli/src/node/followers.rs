@@ -1,8 +1,10 @@
 //! Subscribers of file events, as configured.
 
+use super::gate;
 use anyhow::Context;
 use forebay_admin::Popularity;
 use forebay_config::{Config, Role};
+use forebay_record_outputs::{RecordOptions, RecordServer, Records};
 use forebay_telemetry::{Activity, ActivityOptions, Metrics, Observers, StreamOptions, Streams, Trace};
 use std::{net::SocketAddr, sync::Arc};
 
@@ -12,6 +14,7 @@ pub(super) struct Followers {
     pub(super) popularity: Option<Popularity>,
     pub(super) trace: Option<Trace>,
     pub(super) streams: Option<Streams>,
+    pub(super) records: Option<Records>,
 }
 
 impl Followers {
@@ -30,7 +33,8 @@ impl Followers {
         let activity = follow_clients(config, metrics);
         let popularity = follow_reads(config, is_administered);
         let streams = start_streams(config, address, metrics)?;
-        Ok(Self { activity, popularity, trace, streams })
+        let records = start_records(config, metrics)?;
+        Ok(Self { activity, popularity, trace, streams, records })
     }
 
     /// `events` with all of them.
@@ -44,6 +48,9 @@ impl Followers {
         }
         if let Some(streams) = &self.streams {
             events = events.with(Arc::new(streams.clone()));
+        }
+        if let Some(records) = &self.records {
+            events = events.with(Arc::new(records.clone()));
         }
         events
     }
@@ -74,6 +81,22 @@ fn start_streams(config: &Config, address: Option<&SocketAddr>, metrics: &Metric
     let clock = forebay_net::clock::now_unix;
     let streams = Streams::start(options, clock, metrics.clone()).context("starting the accounting streams")?;
     Ok(Some(streams))
+}
+
+/// Starts the records, if they have an output.
+fn start_records(config: &Config, metrics: &Metrics) -> anyhow::Result<Option<Records>> {
+    if !config.records.has_output() {
+        return Ok(None);
+    }
+    let host = config.server.options.host_name.clone().unwrap_or_else(gate::own_host_name);
+    let (of_records, monitoring) = (&config.records.server.site, &config.monitoring);
+    let site = if of_records.is_empty() { monitoring.site.clone() } else { of_records.clone() };
+    let (instance, version) = (monitoring.instance.clone(), env!("CARGO_PKG_VERSION").to_owned());
+    let server = RecordServer { site, host, instance, version };
+    let options = RecordOptions { server, ..config.records.clone() };
+    let clock = forebay_net::clock::now_unix_micros;
+    let records = Records::start(options, clock, metrics).context("starting the records of accesses")?;
+    Ok(Some(records))
 }
 
 /// Starts the trace, if it is configured.

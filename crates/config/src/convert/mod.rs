@@ -4,6 +4,7 @@ mod checker;
 mod cluster;
 mod credentials;
 mod exports;
+mod records;
 mod roles;
 mod security;
 mod storage;
@@ -47,6 +48,7 @@ pub(crate) fn convert(raw: &Raw, source: &Source) -> Result<Config, ConfigError>
     config.trace = read_trace(&raw.trace);
     raw.monitoring.apply(&mut config.monitoring);
     cluster::settle_cluster(raw, &mut config, &mut checker);
+    config.records = records::read_records(raw, &mut checker);
     roles::settle_role(raw, &mut config, &mut checker);
     roles::settle_permissions(raw, &mut config, &mut checker);
     check_whole(raw, &config, &mut checker);

@@ -4,6 +4,7 @@ mod cluster;
 mod declare;
 mod http;
 mod namespace;
+mod records;
 mod security;
 mod server;
 mod source;
@@ -89,6 +90,7 @@ file! {
     logging: server::RawLogging,
     trace: RawTrace,
     monitoring: server::RawMonitoring,
+    records: records::RawRecords,
 }
 
 impl Raw {

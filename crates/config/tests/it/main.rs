@@ -7,6 +7,7 @@ mod doubts;
 mod issuers;
 mod purge;
 mod read_ahead;
+mod records;
 mod refusals;
 mod roles;
 mod rules;

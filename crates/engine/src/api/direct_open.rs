@@ -39,11 +39,11 @@ impl Engine {
         let path = if is_wanted { file.readable_path().await } else { None };
         unsettled.0 = None;
         let (Some(path), Some(key)) = (path, file.key().cloned()) else { return Err(file) };
-        let lfn = file.lfn().clone();
+        let (lfn, size) = (file.lfn().clone(), file.size());
         // The lease takes over the attachment of this open; if there are too many leases the file comes back and is served.
         self.inner.leases.grant(&key, file, self.context().options.direct_lease)?;
         self.metrics().add_direct_open();
-        self.events().direct(&DirectEvent { open: None, client, lfn: &lfn, path: &path });
+        self.events().direct(&DirectEvent { open: None, client, lfn: &lfn, size, path: &path });
         Ok(path)
     }
 }
@@ -80,8 +80,8 @@ impl Handle {
             context.metrics.add_direct_switch();
             let open = Some(opened.number);
             let client = &opened.caller.client;
-            let lfn = &opened.lfn;
-            context.options.events.direct(&DirectEvent { open, client, lfn, path: &path });
+            let (lfn, size) = (&opened.lfn, file.size());
+            context.options.events.direct(&DirectEvent { open, client, lfn, size, path: &path });
         }
         Some(path)
     }

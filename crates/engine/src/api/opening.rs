@@ -19,7 +19,7 @@ use crate::{
     transfer::complete_file,
 };
 use forebay_cache::{Action, CacheKey, CachingDecision, Decision};
-use forebay_telemetry::{Decided, OpenPurpose};
+use forebay_telemetry::{Decided, FileEvents as _, OpenPurpose, RedirectedEvent};
 use forebay_types::{FileKind, FileStat};
 use parking_lot::Mutex;
 use std::{
@@ -114,6 +114,7 @@ impl Engine {
                 // Counted before any redirect, so that every open of an origin's file has one decision.
                 self.metrics().add_decision(decided);
                 if let Some(redirect) = redirect {
+                    self.report_redirect(&target, &redirect, request, caller, None);
                     return Ok(Opening::Redirect(redirect));
                 }
                 let only_if_cached = request.only_if_cached;
@@ -140,6 +141,7 @@ impl Engine {
                     // Zero: the client reads at the origin, nothing was open here for any time.
                     file.detach(Duration::ZERO);
                     self.metrics().add_miss_redirect();
+                    self.report_redirect(&target, &origin, request, caller, Some(file.size()));
                     return Ok(Opening::Redirect(origin));
                 }
                 Source::Cached(file)
@@ -195,6 +197,18 @@ impl Engine {
             Some(OriginGrant::Stat(stat)) => Ok(stat),
             _ => Box::pin(self.stat_at_origin(target)).await,
         }
+    }
+
+    fn report_redirect(
+        &self,
+        target: &OriginTarget,
+        redirect: &Redirect,
+        request: &OpenRequest,
+        caller: &Caller,
+        size: Option<u64>,
+    ) {
+        let (client, lfn, origin, to) = (&caller.client, &request.lfn, &target.server, &redirect.server);
+        self.events().redirected(&RedirectedEvent { client, lfn, origin, to, size });
     }
 
     /// Authorization by the origin, where that is configured.

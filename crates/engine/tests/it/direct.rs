@@ -3,7 +3,8 @@
 use crate::house::{House, caller, check, options, request, run, until};
 use forebay_cache::CacheKey;
 use forebay_engine::{DecisionOptions, Evicted, Handle, Miss, Opening, Options, Redirects, Service};
-use forebay_testkit::{MemoryOrigin, bytes_at};
+use forebay_telemetry::Observers;
+use forebay_testkit::{EventRecorder, MemoryOrigin, bytes_at};
 use forebay_types::{ByteRange, Lfn};
 use std::{
     fs,
@@ -11,12 +12,14 @@ use std::{
     os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
     pin::pin,
+    sync::Arc,
     task::{Context, Waker},
     time::Duration,
 };
 
 const SIZE: u64 = 300_000;
 const NAMED: &str = "//root://memory//d/f";
+const NAMED_LFN: &str = "/root:/memory/d/f";
 
 fn house(root: &Path, lease: Duration) -> House {
     house_of(root, lease, Service { direct: true, ..Service::default() })
@@ -194,7 +197,11 @@ fn who_comes_too_early_is_sent_to_the_origin_while_the_cache_fetches_the_file() 
     let root = tempfile::tempdir().unwrap();
     run(async {
         let service = Service { miss: Miss::Redirect, ..Service::default() };
-        let house = house_of(root.path(), Duration::ZERO, service);
+        let recorder = EventRecorder::default();
+        let decisions = DecisionOptions { forwarding_service: service, ..DecisionOptions::default() };
+        let events = Observers::new(vec![Arc::new(recorder.clone())]);
+        let house =
+            House::build_under(root.path(), MemoryOrigin::new(SIZE), Options { events, ..options() }, decisions);
         let mut named = None;
         let mut redirects = 0;
         for _ in 0..10 {
@@ -216,6 +223,10 @@ fn who_comes_too_early_is_sent_to_the_origin_while_the_cache_fetches_the_file() 
         let asked: u64 = house.origin.asked().iter().map(|range| range.len()).sum();
         assert_eq!(asked, SIZE, "fetched once, however many came");
         assert_eq!(house.engine.metrics().miss_redirects(), redirects);
+        let reported =
+            recorder.lines().iter().filter(|line| line.starts_with("redirect ")).cloned().collect::<Vec<_>>();
+        assert_eq!(reported.len() as u64, redirects, "each of them is reported");
+        assert!(reported[0].ends_with(&format!("{NAMED_LFN} memory:1094 Some({SIZE})")), "{}", reported[0]);
         house.engine.shutdown().await;
     });
 }

@@ -2,6 +2,7 @@
 
 use super::*;
 use forebay_cache::{Access as Period, ChecksumState, Geometry};
+use forebay_records::{Client, DataNames, Event, Reads, Record, Server, Times};
 use proptest::prelude::*;
 
 fn read(lines: &[&str]) -> Result<Accesses, Problem> {
@@ -23,6 +24,55 @@ fn rows(accesses: &Accesses) -> Vec<(String, u64, String, i64, u64, u64)> {
 
 fn one(line: &str) -> (String, u64, String, i64, u64, u64) {
     rows(&read(&[line]).unwrap()).remove(0)
+}
+
+/// A record as servers write it.
+fn record(event: Event, size: Option<u64>, reads: Option<Reads>) -> String {
+    let (server, names) = (Server::default(), DataNames::default());
+    let times = Times { start: 1_700_000_000_000, end: 1_700_000_009_500 };
+    let client = Client { user: "ann", ..Client::default() };
+    let (id, lfn, status, target) = ("h-1-1", "/store/a", "ok", Some("o:1094"));
+    let (origin, reason, decision, cache) = (None, None, None, None);
+    let server = &server;
+    let names = &names;
+    let record = Record {
+        id,
+        event,
+        server,
+        times,
+        client,
+        lfn,
+        names,
+        size,
+        origin,
+        target,
+        status,
+        reason,
+        reads,
+        decision,
+        cache,
+    };
+    let mut out = Vec::new();
+    record.write_json(&mut out);
+    String::from_utf8(out).unwrap()
+}
+
+#[test]
+fn records_of_servers_are_read() {
+    let reads =
+        Reads { single_bytes: 30, vector_bytes: 5, hit: 10, missed: 20, coalesced: 4, bypassed: 1, ..Reads::default() };
+    let row = |read, saved| ("/store/a".to_owned(), 50, "ann".to_owned(), 1_700_000_009_500, read, saved);
+    assert_eq!(one(&record(Event::Close, Some(50), Some(reads))), row(35, 10));
+    // The bytes that a client reads elsewhere are not known: the whole file, at most.
+    assert_eq!(one(&record(Event::Redirect, Some(50), None)), row(50, Access::UNKNOWN));
+    assert_eq!(one(&record(Event::Direct, Some(50), None)), row(50, Access::UNKNOWN));
+    let mut import = Import::default();
+    import.begin();
+    for event in [Event::Redirect, Event::Refused, Event::Failed] {
+        import.line(record(event, None, None).as_bytes()).unwrap();
+    }
+    assert_eq!(import.other_lines, 3);
+    assert!(import.finish().list().is_empty());
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Activity of clients: files that are open, and sums of what was read, by groups of clients, data and origins.
 
-mod names;
+pub(crate) mod names;
 mod sums;
 
 use crate::{

@@ -10,7 +10,8 @@ pub(super) const UNKNOWN: &str = "unknown";
 const SECOND_LEVELS: [&str; 8] = ["ac", "co", "com", "edu", "gov", "net", "org", "go"];
 
 /// The site of a client: the domain of its host, or the network of its address.
-pub(super) fn site_of(host: &str) -> String {
+#[must_use]
+pub fn site_of(host: &str) -> String {
     if let Ok(address) = host.trim_matches(['[', ']']).parse::<IpAddr>() {
         return network_of(address.to_canonical());
     }
