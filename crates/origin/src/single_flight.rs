@@ -102,6 +102,15 @@ where
         self.state.lock().value.clone()
     }
 
+    /// Has `make` make the value at once if it can, unless there is one or it is being made.
+    pub fn make_at_once(&self, make: impl FnOnce() -> Option<V>) {
+        // Locked meanwhile: an attempt that began in between would make a second value.
+        let mut state = self.state.lock();
+        if state.value.is_none() && state.under_way.is_none() {
+            state.value = make();
+        }
+    }
+
     /// The value, made by `make` when there is none that `is_usable`, unless an attempt is under way.
     ///
     /// A caller whose own attempt succeeds gets that value whatever `is_usable` says. `None` when the attempt panicked.
@@ -226,6 +235,30 @@ mod tests {
         assert_eq!(asked.load(SeqCst), 2);
         assert_eq!(questions.join(&1, None, ask).await, Some(2), "an answer is not remembered");
         assert!(questions.under_way.lock().is_empty());
+    }
+
+    #[tokio::test]
+    async fn a_value_is_made_at_once_unless_there_is_one_or_it_is_being_made() {
+        let value = Value::default();
+        value.make_at_once(|| None);
+        assert_eq!(value.get(), None);
+        let never = || -> Option<u32> { panic!("it is there, or being made") };
+        {
+            let mut making = pin!(value.get_or_make(
+                |_| true,
+                || async {
+                    yield_now().await;
+                    Ok(1)
+                }
+            ));
+            poll_once(making.as_mut());
+            value.make_at_once(never);
+            assert_eq!(making.await, Some(Ok(1)));
+        }
+        value.make_at_once(never);
+        let other = Value::default();
+        other.make_at_once(|| Some(2));
+        assert_eq!(other.get_or_make(|_| true, || async { Ok(3) }).await, Some(Ok(2)));
     }
 
     #[tokio::test]

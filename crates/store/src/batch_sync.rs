@@ -7,9 +7,9 @@
 //! ends it while the disk is open: from then on each file is synced by itself, and reports its own failures to the process that
 //! has had it open since before.
 
-use crate::{DataFile, FileIdentity, StoreError, tree::Tree};
+use crate::{DataFile, FileIdentity, StoreError, file_system, tree::Tree};
 use parking_lot::Mutex;
-use rustix::fs::{fstat, fstatfs, syncfs};
+use rustix::fs::{fstat, syncfs};
 use std::{
     fmt,
     fs::File,
@@ -38,16 +38,12 @@ pub(crate) struct WholeSync {
 /// The first Linux whose `syncfs` reports everything that could not be written: of data since 5.8, of a journal's end since 5.17.
 const REPORTS_ALL_SINCE: (u32, u32) = (5, 17);
 
-/// Local file systems, by the number of their kind: ext2 to ext4, XFS, Btrfs, F2FS, tmpfs.
-const REPORTING_KINDS: [u64; 5] = [0xef53, 0x5846_5342, 0x9123_683e, 0xf2f5_2010, 0x0102_1994];
-
 impl WholeSync {
     pub(crate) fn of(tree: &Tree) -> Result<Self, StoreError> {
         let failed = || StoreError::io("examining the file system of", &tree.path);
         let root = tree.directory("").map_err(failed())?;
-        let kind = fstatfs(&*root).map_err(failed())?.f_type;
         // Network and stacked file systems may drop write errors in `syncfs`: there each file is synced by itself.
-        let reports_all = u64::try_from(kind).is_ok_and(|kind| REPORTING_KINDS.contains(&kind))
+        let reports_all = file_system::is_local(&*root).map_err(failed())?
             && kernel_version().is_some_and(|version| version >= REPORTS_ALL_SINCE);
         let device = fstat(&*root).map_err(failed())?.st_dev;
         // Always the same descriptor: the kernel reports a failure once to each descriptor that was open before it.

@@ -1,6 +1,6 @@
 //! A data file on a local file system.
 
-use crate::{DataFile, FileIdentity, VolumeId};
+use crate::{DataFile, FileIdentity, FileState, VolumeId};
 use bytes::Bytes;
 use rustix::{
     fs::{OFlags, fcntl_getfl},
@@ -20,6 +20,7 @@ const CHUNKS_PER_WRITE_MAX: usize = 1024;
 pub(crate) struct LocalFile {
     file: Arc<File>,
     identity: FileIdentity,
+    state_when_opened: Option<FileState>,
     volume: VolumeId,
     is_writable: bool,
 }
@@ -29,13 +30,14 @@ impl LocalFile {
     pub(crate) fn new(volume: VolumeId, file: File, metadata: &Metadata) -> Self {
         // It was opened for reading only where the file system refuses writes.
         let is_writable = fcntl_getfl(&file).is_ok_and(|flags| flags.contains(OFlags::RDWR));
-        Self { file: Arc::new(file), identity: identity_of(metadata), volume, is_writable }
+        let state = FileState::of(metadata);
+        Self { file: Arc::new(file), identity: state.identity, state_when_opened: Some(state), volume, is_writable }
     }
 
     /// Takes over a file that was created just now, which may be written.
     pub(crate) fn created(volume: VolumeId, file: File) -> io::Result<Self> {
         let identity = identity_of(&file.metadata()?);
-        Ok(Self { file: Arc::new(file), identity, volume, is_writable: true })
+        Ok(Self { file: Arc::new(file), identity, state_when_opened: None, volume, is_writable: true })
     }
 }
 
@@ -50,6 +52,10 @@ impl DataFile for LocalFile {
 
     fn volume(&self) -> VolumeId {
         self.volume
+    }
+
+    fn state_when_opened(&self) -> Option<FileState> {
+        self.state_when_opened
     }
 
     fn is_writable(&self) -> bool {

@@ -2,7 +2,7 @@
 
 use crate::{
     OriginMark, Scan, StoreError,
-    volume::{FileIdentity, Space, VolumeId, VolumeInfo},
+    volume::{FileIdentity, FileState, MayWait, Space, VolumeId, VolumeInfo},
 };
 use bytes::Bytes;
 use forebay_cache::{CacheKey, Cinfo};
@@ -19,6 +19,20 @@ pub trait Disk: fmt::Debug + Send + Sync + 'static {
     /// # Errors
     /// When the disk fails. The entry is left as it was: nothing is known of it.
     fn open_entry(&self, key: &CacheKey) -> Result<Option<Entry>, StoreError>;
+
+    /// Opens the data file of `key` on `volume` again if it is still the file that was closed in `state`; what its record says is known
+    /// to the caller. `None` when it is not, or that is not known because it may not wait and would have to: then
+    /// [`Self::open_entry`] finds what there is.
+    fn reopen(
+        &self,
+        key: &CacheKey,
+        volume: VolumeId,
+        state: &FileState,
+        may_wait: MayWait,
+    ) -> Option<Arc<dyn DataFile>> {
+        let _ = (key, volume, state, may_wait);
+        None
+    }
 
     /// Creates the entry of `key` with an empty data file and the record `cinfo`, which should hold no block. An entry that is
     /// there is replaced. Nothing is synced.
@@ -183,6 +197,11 @@ pub trait DataFile: fmt::Debug + Send + Sync + 'static {
 
     /// The number of the disk that holds it.
     fn volume(&self) -> VolumeId;
+
+    /// The state in which it was opened; `None` when it was created since.
+    fn state_when_opened(&self) -> Option<FileState> {
+        None
+    }
 
     /// Whether it may be written; `false` when it was opened while its file system could only be read.
     fn is_writable(&self) -> bool {

@@ -7,7 +7,7 @@ mod watched_file;
 pub use volume::{Clock, Opener, VolumeSpec};
 
 use crate::{
-    DataFile, Disk, Entry, NewRecord, OriginMark, Scan, Space, StoreError, VolumeId, VolumeInfo,
+    DataFile, Disk, Entry, FileState, MayWait, NewRecord, OriginMark, Scan, Space, StoreError, VolumeId, VolumeInfo,
     disk_set::{
         remembered::Remembered,
         volume::Volume,
@@ -156,6 +156,22 @@ impl Disk for DiskSet {
             self.remembered.put(hash, entry.volume());
         }
         Ok(found)
+    }
+
+    fn reopen(
+        &self,
+        key: &CacheKey,
+        volume: VolumeId,
+        state: &FileState,
+        may_wait: MayWait,
+    ) -> Option<Arc<dyn DataFile>> {
+        let volume = self.volume(volume)?;
+        let data = match may_wait {
+            MayWait::Yes => volume.run(|disk| Ok(disk.reopen(key, volume.id, state, may_wait))).ok()??,
+            // A call that does not wait cannot hang: there is nothing to watch.
+            MayWait::No => volume.online_disk()?.reopen(key, volume.id, state, may_wait)?,
+        };
+        Some(Arc::new(WatchedFile { volume: Arc::clone(volume), data }))
     }
 
     fn create_entry(&self, key: &CacheKey, cinfo: Cinfo, origin: Option<OriginMark>) -> Result<Entry, StoreError> {

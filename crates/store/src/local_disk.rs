@@ -3,11 +3,12 @@
 mod creation;
 
 use crate::{
-    DataFile, Disk, Entry, NewRecord, OriginMark, Permissions, Reserve, Scan, Space, StoreError, VolumeId, VolumeInfo,
+    DataFile, Disk, Entry, FileState, MayWait, NewRecord, OriginMark, Permissions, Reserve, Scan, Space, StoreError,
+    VolumeId, VolumeInfo,
     batch_sync::{SyncCall, WholeSync},
     cinfo_file::{self, CinfoWriter, Contents, Draft},
     data_file::LocalFile,
-    prepare,
+    file_system, prepare,
     removal::{UnsyncedRemovals, by_directory, remove_empty_directories, remove_unsynced},
     scan::TreeScan,
     tree::{Place, Tree},
@@ -42,6 +43,7 @@ pub struct LocalDisk {
     staging: Arc<OwnedFd>,
     cinfo_writer: CinfoWriter,
     keeps_xattrs: bool,
+    is_local: bool,
     /// Held while an entry's files are looked up and changed together.
     key_locks: [Mutex<()>; KEY_LOCKS],
     unsynced_removals: UnsyncedRemovals,
@@ -88,8 +90,10 @@ impl LocalDisk {
                 "the file system keeps no extended attributes: changed files at the origin are noticed by size only"
             );
         }
+        let is_local = file_system::is_local(&*prepared.tree.root);
         Ok(Self {
             volume,
+            is_local: is_local.map_err(StoreError::io("examining the file system of", &prepared.tree.path))?,
             whole_sync: WholeSync::of(&prepared.tree)?,
             reserve: Reserve::new(prepared.tree.path.join(prepare::RESERVE_FILE)),
             tree: prepared.tree,
@@ -166,6 +170,16 @@ impl LocalDisk {
         }
     }
 
+    /// Opens the data file of `key` if there is a record of it.
+    fn open_recorded(&self, key: &CacheKey) -> Result<Option<(File, Metadata)>, StoreError> {
+        let _guard = self.lock(key);
+        let Some(place) = self.tree.place(key)? else { return Ok(None) };
+        if place.open_cinfo(OFlags::RDONLY)?.is_none() {
+            return Ok(None);
+        }
+        open_data(&place)
+    }
+
     /// Writes records: first all of them, so that one sync of the file system covers them, then each into its place.
     fn write_records(&self, records: &[NewRecord<'_>]) -> Vec<Result<(), StoreError>> {
         let draft = |record| {
@@ -229,6 +243,22 @@ impl Disk for LocalDisk {
                 Ok(None)
             }
         }
+    }
+
+    fn reopen(
+        &self,
+        key: &CacheKey,
+        volume: VolumeId,
+        state: &FileState,
+        may_wait: MayWait,
+    ) -> Option<Arc<dyn DataFile>> {
+        let (file, metadata) = match may_wait {
+            // An open waits for the server of a network file system even if the kernel knows the name.
+            MayWait::No => self.is_local.then(|| self.tree.open_cached(key))?.ok()?,
+            MayWait::Yes => self.open_recorded(key).ok()??,
+        };
+        let is_same = volume == self.volume && metadata.is_file() && FileState::of(&metadata) == *state;
+        is_same.then(|| Arc::new(LocalFile::new(volume, file, &metadata)) as Arc<dyn DataFile>)
     }
 
     fn create_entry(&self, key: &CacheKey, cinfo: Cinfo, origin: Option<OriginMark>) -> Result<Entry, StoreError> {

@@ -1,7 +1,7 @@
 //! Disks of a store as others see them: number, state, room; and the identity of files on them.
 
 use forebay_cache::Health;
-use std::{fmt, path::PathBuf, time::Duration};
+use std::{fmt, fs::Metadata, os::unix::fs::MetadataExt, path::PathBuf, time::Duration};
 
 /// Number of a disk among those of the store: its position in the configuration.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd)]
@@ -33,6 +33,34 @@ pub struct VolumeInfo {
 pub struct FileIdentity {
     pub device: u64,
     pub inode: u64,
+}
+
+/// A data file as it was when it was closed: what shows that it is still that file, and was not written since.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct FileState {
+    pub identity: FileIdentity,
+    pub len: u64,
+    /// When its bytes changed last, in seconds and nanoseconds of the Unix epoch.
+    pub modified: (i64, i64),
+}
+
+impl FileState {
+    /// The state of the file that `metadata` is of.
+    pub fn of(metadata: &Metadata) -> Self {
+        Self {
+            identity: FileIdentity { device: metadata.dev(), inode: metadata.ino() },
+            len: metadata.len(),
+            modified: (metadata.mtime(), metadata.mtime_nsec()),
+        }
+    }
+}
+
+/// Whether a call may wait for the disk.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum MayWait {
+    Yes,
+    /// It fails where it would have to wait.
+    No,
 }
 
 /// Room on a disk.

@@ -3,8 +3,8 @@
 use bytes::Bytes;
 use forebay_cache::{CacheKey, Cinfo};
 use forebay_store::{
-    DataFile, Disk, Entry, FileIdentity, LocalDisk, NewRecord, OriginMark, Scan, Space, StoreError, VolumeId,
-    VolumeInfo,
+    DataFile, Disk, Entry, FileIdentity, FileState, LocalDisk, MayWait, NewRecord, OriginMark, Scan, Space, StoreError,
+    VolumeId, VolumeInfo,
 };
 use std::{
     fmt,
@@ -127,15 +127,29 @@ impl<F: Faults> FaultyDisk<F> {
     }
 
     fn faulty(&self, entry: Entry) -> Entry {
+        Entry { data: self.faulty_file(entry.data), ..entry }
+    }
+
+    fn faulty_file(&self, data: Arc<dyn DataFile>) -> Arc<dyn DataFile> {
         let unreadable = File::options().write(true).open("/dev/null").expect("there is always a null device");
-        let (faults, unreadable) = (Arc::clone(&self.faults), Arc::new(unreadable));
-        Entry { data: Arc::new(FaultyFile { data: entry.data, faults, unreadable }), ..entry }
+        Arc::new(FaultyFile { data, faults: Arc::clone(&self.faults), unreadable: Arc::new(unreadable) })
     }
 }
 
 impl<F: Faults> Disk for FaultyDisk<F> {
     fn open_entry(&self, key: &CacheKey) -> Result<Option<Entry>, StoreError> {
         Ok(self.checked(DiskOperation::Open, key)?.open_entry(key)?.map(|entry| self.faulty(entry)))
+    }
+
+    fn reopen(
+        &self,
+        key: &CacheKey,
+        volume: VolumeId,
+        state: &FileState,
+        may_wait: MayWait,
+    ) -> Option<Arc<dyn DataFile>> {
+        let data = self.checked(DiskOperation::Open, key).ok()?.reopen(key, volume, state, may_wait)?;
+        Some(self.faulty_file(data))
     }
 
     fn create_entry(&self, key: &CacheKey, cinfo: Cinfo, origin: Option<OriginMark>) -> Result<Entry, StoreError> {
@@ -219,6 +233,10 @@ impl<F: Faults> DataFile for FaultyFile<F> {
 
     fn identity(&self) -> FileIdentity {
         self.data.identity()
+    }
+
+    fn state_when_opened(&self) -> Option<FileState> {
+        self.data.state_when_opened()
     }
 
     fn volume(&self) -> VolumeId {

@@ -134,7 +134,7 @@ section! {
 section! {
     /// Memory for data in transfer. Cache hits need none: they are sent from the page cache of the operating system.
     "memory" RawMemory => Config {
-        /// Maximum size of all buffers together; at least four times the block size.
+        /// Maximum size of all buffers together; at least four times the block size. Records of closed files take up to a quarter of this in addition, and no more than 1 GiB.
         budget: Size<0x100_0000, 0x100_0000_0000> => engine.budget_bytes = Value::default(r#""1GiB""#).example(r#""1GiB""#).flag("--memory"),
     }
 }

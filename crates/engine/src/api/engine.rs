@@ -63,9 +63,10 @@ const FILLS_END_TIME_MAX: Duration = Duration::from_secs(5);
 impl Engine {
     /// Starts the engine inside a tokio runtime. Without a disk nothing is kept, whatever is exported.
     pub fn start(options: Options, disk: Option<Arc<dyn Disk>>, routes: Routes, metrics: Metrics) -> Self {
-        let open_files = Arc::new(OpenFiles::new(options.open_files_max, options.open_wait_max));
         let (completed, is_complete) = mpsc::channel(COMPLETED_MAX);
         let context = Arc::new(FileContext::new(options, disk, metrics, completed));
+        let Options { open_files_max, open_wait_max, .. } = context.options;
+        let open_files = Arc::new(OpenFiles::new(open_files_max, open_wait_max, Arc::clone(&context.closed)));
         let routes = Arc::new(RwLock::new(Arc::new(routes)));
         let check = EntryCheck { context: Arc::clone(&context), open_files: Arc::clone(&open_files) };
         let checksums = Arc::new(FileChecksums::new(check, target_of(Arc::clone(&routes))));
@@ -111,8 +112,9 @@ impl Engine {
         // After the tasks: none of them grants or sweeps a lease any more. Before the flush: a leased file counts as open.
         self.inner.leases.clear();
         // The last sync needs the disk and the table, so it comes before both are let go.
-        sync::flush(&self.inner.open_files, &self.inner.context.options.workers).await;
+        sync::flush(&self.inner.open_files, &self.inner.context).await;
         self.inner.open_files.clear();
+        self.inner.context.closed.clear();
         // After the flush: another process may use the store as soon as it finds this record gone.
         self.inner.store_owner.forget(&self.inner.context.options.workers).await;
         // Last: the syncs above note their results for the index.
@@ -241,9 +243,7 @@ impl Engine {
 impl Inner {
     fn start_tasks(&self, completed: mpsc::Receiver<CompletedFile>) {
         let Self { context, open_files, .. } = self;
-        let interval = context.options.sync_interval;
-        let workers = context.options.workers.clone();
-        self.add_task(tokio::spawn(sync::run(Arc::clone(open_files), interval, workers)));
+        self.add_task(tokio::spawn(sync::run(Arc::clone(open_files), Arc::clone(context))));
         self.add_task(tokio::spawn(disk_watch::run(Arc::clone(context), Arc::clone(open_files))));
         if let Some(catalog) = &context.catalog {
             self.add_task(tokio::spawn(catalog::run::run(Arc::clone(catalog))));

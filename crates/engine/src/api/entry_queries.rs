@@ -3,7 +3,7 @@
 use crate::{
     Delegation, Engine, Error, OpenRequest, Presence,
     catalog::{entry_info::EntryInfo, state::IndexState},
-    entries::{cached_file::CachedFile, loader::open_entry},
+    entries::{cached_file::CachedFile, loader::closed_entry},
     namespace::routes::Target,
 };
 use forebay_cache::{CacheKey, Cinfo};
@@ -19,6 +19,7 @@ impl Engine {
     /// When the index is not in use, or being read after a start.
     pub async fn entries(&self, after: Option<&CacheKey>, limit: usize) -> Result<Vec<EntryInfo>, Error> {
         let catalog = self.context().catalog.as_ref().ok_or(Error::NoIndex)?;
+        self.inner.purge.learn().await;
         // Bounded: a page is collected in memory before it is sent.
         let page = catalog.page(after.cloned(), limit.min(ENTRIES_PER_PAGE_MAX)).await.ok_or(Error::NoIndex)?;
         Ok(page.into_iter().map(|(key, record)| self.entry_info(key, record)).collect())
@@ -30,6 +31,10 @@ impl Engine {
     /// As for [`Self::entries`].
     pub async fn entry(&self, key: &CacheKey) -> Result<Option<EntryInfo>, Error> {
         let catalog = self.context().catalog.as_ref().ok_or(Error::NoIndex)?;
+        match self.inner.open_files.find(key) {
+            Some(file) => drop(file.note_use()),
+            None => self.context().note_uses_of(key),
+        }
         let record = catalog.record(key).await.ok_or(Error::NoIndex)?;
         Ok(record.map(|record| self.entry_info(key.clone(), record)))
     }
@@ -74,7 +79,7 @@ impl Engine {
         if let Some(cinfo) = self.inner.open_files.find(key).and_then(|file| of_open_file(&file)) {
             return Some(cinfo);
         }
-        open_entry(self.context(), key.clone(), false).await.map(|entry| entry.cinfo)
+        closed_entry(self.context(), key).await.map(|entry| entry.cinfo)
     }
 }
 

@@ -9,7 +9,7 @@ use crate::{
     entries::{
         cached_file::CachedFile,
         from_origin::OriginGrant,
-        loader::{closed_copy, load, load_unkept},
+        loader::{closed_copy, load, load_unkept, reopen},
     },
     freshness::{
         origin_permission::Want,
@@ -312,7 +312,8 @@ impl Engine {
             }
         };
         let admit = |file| async move { admit(&file, target, began, asking, &self.inner.metadata).await };
-        let file = self.inner.open_files.attach(key, &load, admit).await?;
+        let reopen = || reopen(context, target, key);
+        let file = self.inner.open_files.attach(key, reopen, &load, admit).await?;
         // After the admission: a refused client must not lend its credentials to the fills of others.
         file.renew_credentials(target);
         Ok(file)

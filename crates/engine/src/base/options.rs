@@ -18,6 +18,9 @@ pub struct Options {
     pub budget_bytes: u64,
     /// Age in which written blocks are synced and marked in the cinfo at the latest. A crash costs no more than this.
     pub sync_interval: Duration,
+    /// Age in which uses of files are written to their records at the latest, for many files together. A crash costs no more than
+    /// this of the history.
+    pub uses_interval: Duration,
     /// Longest origin request of one fill, in bytes: adjacent missing blocks are merged up to this.
     pub fill_len_max: u64,
     /// How far one read is planned ahead of what its client has taken, in bytes.
@@ -54,6 +57,7 @@ impl Default for Options {
             file_size_max: 1 << 40,
             budget_bytes: 1 << 30,
             sync_interval: Duration::from_secs(5),
+            uses_interval: Duration::from_secs(600),
             fill_len_max: 4 << 20,
             read_window: 16 << 20,
             open_files_max: 65_536,

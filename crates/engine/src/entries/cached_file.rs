@@ -6,6 +6,7 @@ use crate::{
     entries::{
         block_sums::WrittenSums,
         claims::Claims,
+        closed_files::ClosedFile,
         file_account::FileAccount,
         file_context::FileContext,
         file_read_ahead::FileReadAhead,
@@ -16,7 +17,7 @@ use crate::{
     },
     namespace::routes::OriginTarget,
 };
-use forebay_cache::{CacheKey, Geometry};
+use forebay_cache::{CacheKey, Cinfo, Geometry};
 use forebay_index::{Change, Facts};
 use forebay_net::NowaitReads;
 use forebay_origin::{OriginError, OriginFile, SharedValue};
@@ -291,6 +292,34 @@ impl CachedFile {
         }
     }
 
+    /// Notes the last use of the file for the index, unless that is done; false if it is.
+    pub(crate) fn note_use(&self) -> bool {
+        let Some((key, stored)) = self.key().zip(self.stored.as_ref()) else { return false };
+        // As for the note of a record: none follows the note of the end.
+        let _noting = stored.noting.lock();
+        if self.is_retired() || !stored.is_on_disk() {
+            return false;
+        }
+        let (cinfo, mark) = {
+            let mut record = stored.record.lock();
+            // Blocks that are not on disk yet are noted with their record, and the use with them.
+            let is_recorded = record.is_clean() && stored.map.unsynced_count() == 0;
+            if !is_recorded || !std::mem::take(&mut record.is_use_unnoted) {
+                return false;
+            }
+            (Cinfo { blocks: stored.map.snapshot_written(), ..record.cinfo.clone() }, record.mark.clone())
+        };
+        let last_use = if self.is_open() { forebay_net::clock::now_unix() } else { cinfo.last_access() };
+        self.context.note_entry(key, stored.data.as_ref(), &cinfo, mark.as_ref(), last_use);
+        true
+    }
+
+    /// The facts to keep of the file once it is closed; `None` when its record on disk is not what it should be.
+    pub(crate) fn closed(&self) -> Option<ClosedFile> {
+        let stored = self.stored.as_ref().filter(|stored| stored.is_on_disk() && !self.is_retired())?;
+        stored.closed(self.owner())
+    }
+
     /// Counts a failure to read blocks that should be on disk.
     pub(crate) fn note_read_failure(&self) {
         self.context.metrics.add_disk_error(DiskOperation::Read);
@@ -338,16 +367,11 @@ impl CachedFile {
         let is_first = self.users.fetch_add(1, Ordering::AcqRel) == 0;
         let Some(record) = &mut record else { return };
         if is_first {
-            record.period_start = self.account.bytes();
-            record.last_use = record.cinfo.accesses.last().and_then(|access| access.detached);
             self.account.forget_servers();
-            record.cinfo.begin_access(forebay_net::clock::now_unix());
+            let merged_for = self.context.options.uses_interval;
+            record.begin_period(self.account.bytes(), forebay_net::clock::now_unix(), merged_for);
         }
-        if let Some(access) = record.cinfo.accesses.last_mut() {
-            access.opens = access.opens.saturating_add(1);
-            access.detached = None;
-        }
-        record.note_change();
+        record.note_attached();
     }
 
     /// Keeps an open file open once more, without counting a further open.
@@ -385,20 +409,19 @@ impl CachedFile {
             // The last close ends the access period; with other clients it continues.
             access.detached = (users_before == 1).then(forebay_net::clock::now_unix);
         }
-        record.note_change();
+        record.note_used();
         (users_before, self.usage(Some(record)))
     }
 
     /// The use of the file in the current access period.
     fn usage(&self, record: Option<&Record>) -> FileUse {
         let (geometry, bytes) = (self.geometry, self.account.bytes());
-        let period = record.and_then(|record| record.cinfo.accesses.last());
         FileUse {
             block_size: geometry.block_size(),
             blocks: geometry.block_count(),
             blocks_done: self.stored.as_ref().map_or(0, |stored| stored.map.written_count()),
             accesses: record.map_or(0, |record| record.cinfo.access_count),
-            attached: period.map_or(0, |period| period.attached),
+            attached: record.map_or(0, |record| record.period_begin),
             last_use: record.and_then(|record| record.last_use),
             bytes: record.map_or(bytes, |record| bytes.since(&record.period_start)),
             servers: self.account.servers(),
@@ -407,10 +430,7 @@ impl CachedFile {
 
     /// Brings the newest access record up to the account.
     pub(crate) fn refresh_access(&self, record: &mut Record) {
-        let bytes = self.account.bytes().since(&record.period_start);
-        if let Some(access) = record.cinfo.accesses.last_mut() {
-            (access.hit_bytes, access.missed_bytes, access.bypassed_bytes) = (bytes.hit, bytes.missed, bytes.bypassed);
-        }
+        record.note_account(self.account.bytes());
     }
 
     pub(crate) fn is_open(&self) -> bool {
@@ -427,7 +447,8 @@ impl CachedFile {
         // The record comes last: the last client changes it when it leaves.
         let is_done = |stored: &StoredEntry| {
             let record = stored.record.lock();
-            record.is_clean() || record.failed_syncs >= SYNC_ATTEMPTS_MAX
+            // A record that is being written since the file was closed before must not meet the one that is written next.
+            !stored.sync_turn.is_locked() && (record.is_clean() || record.failed_syncs >= SYNC_ATTEMPTS_MAX)
         };
         if self.is_retired() {
             return self.discarded.is_set();

@@ -8,12 +8,15 @@ use crate::{
         Catalog, IndexObserver,
         entry_info::{disk_facts, learnt},
     },
-    entries::{claims::CHECKS_MAX, file_structure::Structures},
+    entries::{
+        claims::CHECKS_MAX,
+        closed_files::{ClosedFile, ClosedFiles},
+        file_structure::Structures,
+    },
     link::{admission::Admission, memory_budget::MemoryBudget},
 };
 use forebay_cache::{CacheKey, Cinfo, DataFileId, Fault, VerifiedBlocks};
-use forebay_index::Change;
-use forebay_index::Generation;
+use forebay_index::{Change, DiskFacts, Generation};
 use forebay_net::NowaitReads;
 use forebay_store::{DataFile, Disk, Entry, OriginMark, StoreError, VolumeId, VolumeInfo};
 use forebay_telemetry::{DiskOperation, Metrics, NotKept};
@@ -52,6 +55,8 @@ pub(crate) struct FileContext {
     pub(crate) check_places: Semaphore,
     /// Which blocks of files that are not open are known to be intact.
     pub(crate) trust: Mutex<VerifiedBlocks>,
+    /// Records of files that were closed.
+    pub(crate) closed: Arc<ClosedFiles>,
     /// What the structures of ROOT files may take.
     pub(crate) structures: Structures,
     /// Files that have become complete, to get their checksums.
@@ -74,6 +79,14 @@ const FILLS_MAX: u32 = u32::MAX / 2;
 
 /// Bytes in which it is remembered what was checked of files that are not open: about 400 000 files.
 const VERIFIED_BLOCKS_BYTES: usize = 32 << 20;
+
+/// Memory for the records of closed files, besides the budget: about 2000 files for each MiB of it.
+fn closed_bytes_max(budget_bytes: u64) -> usize {
+    usize::try_from(budget_bytes / 4).unwrap_or(usize::MAX).min(CLOSED_BYTES_MAX)
+}
+
+/// However large the budget is: the records of some million files.
+const CLOSED_BYTES_MAX: usize = 1 << 30;
 
 impl FileContext {
     pub(crate) fn new(
@@ -115,6 +128,7 @@ impl FileContext {
             fills_running: Arc::new(Semaphore::new(FILLS_MAX as usize)),
             check_places: Semaphore::new(CHECKS_MAX),
             trust: Mutex::new(VerifiedBlocks::new(VERIFIED_BLOCKS_BYTES)),
+            closed: Arc::new(ClosedFiles::new(closed_bytes_max(options.budget_bytes))),
             structures,
             completed,
             options,
@@ -157,6 +171,26 @@ impl FileContext {
         self.trust.lock().forget(file);
     }
 
+    /// Notes uses of closed files for the index that it may not have, `limit` of them at most; true when these were all.
+    pub(crate) fn note_uses(&self, limit: usize) -> bool {
+        (0..limit).any(|_| !self.closed.note_one(|key, file| self.note_closed(key, file)))
+    }
+
+    /// As [`Self::note_uses`], of one file.
+    pub(crate) fn note_uses_of(&self, key: &CacheKey) {
+        self.closed.note_of(key, |key, file| self.note_closed(key, file));
+    }
+
+    /// Notes a file for the index that was closed.
+    pub(crate) fn note_closed(&self, key: &CacheKey, file: &ClosedFile) {
+        file.tell(|identity, cinfo, mark| {
+            self.note_facts(key, disk_facts(file.volume, identity, cinfo, cinfo.last_access()), mark);
+        });
+        if let (Some(catalog), Some(owner)) = (&self.catalog, &file.owner) {
+            catalog.note(key, Change::owned(owner.to_string()));
+        }
+    }
+
     /// Notes an entry for the index as it is on disk by now, last used at `last_use` (seconds of the Unix epoch).
     pub(crate) fn note_entry(
         &self,
@@ -166,8 +200,11 @@ impl FileContext {
         mark: Option<&OriginMark>,
         last_use: i64,
     ) {
+        self.note_facts(key, disk_facts(data.volume(), data.identity(), cinfo, last_use), mark);
+    }
+
+    fn note_facts(&self, key: &CacheKey, disk: DiskFacts, mark: Option<&OriginMark>) {
         let Some(catalog) = &self.catalog else { return };
-        let disk = disk_facts(data.volume(), data.identity(), cinfo, last_use);
         // Before the entry is noted as seen: both are merged into one note.
         if let Some(mark) = mark {
             catalog.note_learnt(key, disk.generation, learnt(mark));

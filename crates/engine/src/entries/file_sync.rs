@@ -9,7 +9,7 @@ use crate::{
 };
 use forebay_cache::{CacheKey, Cinfo};
 use forebay_index::Change;
-use forebay_store::{DataFile, NewRecord, OriginMark, StoreError};
+use forebay_store::{DataFile, FileState, NewRecord, OriginMark, StoreError};
 use forebay_telemetry::{DiskOperation, DropReason};
 use parking_lot::MutexGuard;
 use std::sync::Arc;
@@ -101,7 +101,8 @@ impl<'a> Syncing<'a> {
         }
         let mut record = stored.record.lock();
         // Taken before the blocks are read: a change in between makes the file dirty again.
-        record.dirty_since.take()?;
+        let (changed, used) = (record.dirty_since.take(), record.used_since.take());
+        changed.or(used)?;
         if !stored.is_on_disk() {
             // Nothing was written: a record would have no blocks to name.
             return None;
@@ -143,12 +144,19 @@ impl<'a> Syncing<'a> {
     /// Notes that the record is on disk, unless the file was retired while it was on its way there.
     fn note_recorded(&self) {
         let Self { file, key, stored, cinfo, mark, .. } = self;
+        let data_state = stored.data.file().metadata().ok().map(|metadata| FileState::of(&metadata));
         let _noting = stored.noting.lock();
         // Its end may be in the index already: a note of the entry would bring it back.
         if file.is_retired() {
             return;
         }
-        stored.record.lock().names_blocks = cinfo.blocks.last().is_some();
+        {
+            let mut record = stored.record.lock();
+            record.names_blocks = cinfo.blocks.last().is_some();
+            record.data_state = data_state;
+            // A use since then is noted with the next record, or before a purge.
+            record.is_use_unnoted &= record.used_since.is_some();
+        }
         let is_complete_now = stored.note_synced(&cinfo.blocks);
         // An open file is in use: its entry must not be purged as if the last open were its last use.
         let last_use = if file.is_open() { forebay_net::clock::now_unix() } else { cinfo.last_access() };

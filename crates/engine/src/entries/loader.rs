@@ -4,16 +4,18 @@ use crate::{
     CheckPolicy, Error,
     entries::{
         cached_file::{CachedFile, file_stat},
+        closed_files::ClosedFile,
         file_context::FileContext,
         from_origin::{FromOrigin, LastCheck, OriginGrant},
         lazy_data_file::LazyDataFile,
         stored_entry::StoredEntry,
     },
+    link::memory_budget::HeldMemory,
     namespace::routes::OriginTarget,
 };
 use forebay_cache::{CacheKey, ChecksumState, Cinfo, Geometry, Remembered, Trust};
 use forebay_origin::{Checksum, OriginError};
-use forebay_store::{Entry, OriginMark, StoreError};
+use forebay_store::{Entry, MayWait, OriginMark, StoreError};
 use forebay_telemetry::{DiskOperation, NotKept};
 use forebay_types::{BlockSize, FileStat, Validator};
 use std::{io, os::unix::fs::MetadataExt, sync::Arc, time::Duration};
@@ -34,6 +36,9 @@ pub(crate) async fn load(
 ) -> Result<Arc<CachedFile>, Error> {
     // A file without a key is never in the table.
     let Some(key) = target.key.clone() else { return Err(Error::Internal { what: "a file without a key was loaded" }) };
+    if let Some(file) = reopen_waiting(&context, &target, &key).await? {
+        return Ok(file);
+    }
     let is_disk_first = context.catalog.as_ref().is_none_or(|catalog| catalog.may_have(&key));
     if is_disk_first && let Some(entry) = open_entry(&context, key.clone(), true).await {
         return Ok(Arc::new(found(&context, target, entry).await?));
@@ -75,21 +80,87 @@ pub(crate) async fn load(
 /// A file of which the disk holds a part.
 async fn found(context: &Arc<FileContext>, target: OriginTarget, entry: Entry) -> Result<CachedFile, Error> {
     let geometry = entry.cinfo.geometry;
-    let limit = context.options.open_wait_max;
-    let memory = tokio::time::timeout(limit, context.budget.reserve_maps(geometry)).await;
-    let memory = memory.map_err(|_| Error::OutOfMemory { seconds: limit.as_secs() })?;
+    let memory = memory_of_maps(context, &entry).await?;
     let mtime = mtime_of(&entry);
     let stored = stored_on_disk(context, entry).with_map_memory(memory);
     Ok(CachedFile::new(Arc::clone(context), target, geometry, mtime, Some(stored), None))
 }
 
+/// Memory for the maps of an entry that was found.
+async fn memory_of_maps(context: &FileContext, entry: &Entry) -> Result<HeldMemory, Error> {
+    let limit = context.options.open_wait_max;
+    let memory = tokio::time::timeout(limit, context.budget.reserve_maps(entry.cinfo.geometry)).await;
+    memory.map_err(|_| Error::OutOfMemory { seconds: limit.as_secs() })
+}
+
+/// A file that was closed before, unless it is not known any more, or is to be loaded: because its data file is another one now, or
+/// a look at it would have to wait.
+pub(crate) fn reopen(context: &Arc<FileContext>, target: &OriginTarget, key: &CacheKey) -> Option<Arc<CachedFile>> {
+    let disk = context.disk.as_ref()?;
+    let closed = context.closed.take(key)?;
+    let opened = closed.open(disk.as_ref(), key, MayWait::No);
+    let made = opened.and_then(|entry| {
+        let memory = context.budget.try_reserve_maps(entry.cinfo.geometry)?;
+        Some(reopened(context, target, &closed, entry, memory))
+    });
+    if made.is_none() {
+        // It may be the same all the same: the load looks again, and may wait for the disk.
+        context.closed.insert(key, closed);
+    }
+    made
+}
+
+/// As [`reopen`], except that it waits: for the disk, and for memory. The record in memory is forgotten if the file is another one.
+async fn reopen_waiting(
+    context: &Arc<FileContext>,
+    target: &OriginTarget,
+    key: &CacheKey,
+) -> Result<Option<Arc<CachedFile>>, Error> {
+    let Some(disk) = context.disk.clone() else { return Ok(None) };
+    let Some(closed) = context.closed.take(key) else { return Ok(None) };
+    let opening = (closed.clone(), key.clone());
+    let opened = context.options.workers.run(move || opening.0.open(disk.as_ref(), &opening.1, MayWait::Yes));
+    // A disk that hangs is noticed by the load that follows.
+    let Ok(Ok(Some(entry))) = tokio::time::timeout(DISK_WAIT_MAX, opened).await else { return Ok(None) };
+    match memory_of_maps(context, &entry).await {
+        Ok(memory) => Ok(Some(reopened(context, target, &closed, entry, memory))),
+        Err(error) => {
+            // It is as it was: a later open finds it here.
+            context.closed.insert(key, closed);
+            Err(error)
+        }
+    }
+}
+
+fn reopened(
+    context: &Arc<FileContext>,
+    target: &OriginTarget,
+    closed: &ClosedFile,
+    entry: Entry,
+    memory: HeldMemory,
+) -> Arc<CachedFile> {
+    let geometry = entry.cinfo.geometry;
+    let mtime = mtime_of(&entry);
+    let trust = trust_on_disk(context);
+    let stored = recalled(context, StoredEntry::reopened(entry, trust, closed)).with_map_memory(memory);
+    let file = CachedFile::new(Arc::clone(context), target.clone(), geometry, mtime, Some(stored), None);
+    file.note_owner(closed.owner.as_deref());
+    Arc::new(file)
+}
+
 /// An entry that was found on disk. Blocks that this process has written or checked before are trusted.
 fn stored_on_disk(context: &FileContext, entry: Entry) -> StoredEntry {
-    let trust = match context.options.integrity.check {
+    recalled(context, StoredEntry::new(entry, trust_on_disk(context)))
+}
+
+const fn trust_on_disk(context: &FileContext) -> Trust {
+    match context.options.integrity.check {
         CheckPolicy::FirstRead => Trust::Checked,
         CheckPolicy::Never => Trust::Given,
-    };
-    let stored = StoredEntry::new(entry, trust);
+    }
+}
+
+fn recalled(context: &FileContext, stored: StoredEntry) -> StoredEntry {
     // Only blocks that are not trusted yet can profit from what is remembered.
     if stored.map.has_untrusted() {
         context.trust.lock().recall(stored.data_file_id(), &stored.map);
@@ -135,6 +206,16 @@ pub(crate) async fn load_unkept(
     Ok(Arc::new(unkept(context, target, opened)?))
 }
 
+/// The entry of a file that is not open, if there is one; it does not count as used.
+pub(crate) async fn closed_entry(context: &Arc<FileContext>, key: &CacheKey) -> Option<Entry> {
+    let disk = context.disk.as_ref()?;
+    let known = context.closed.get(key).and_then(|closed| closed.open(disk.as_ref(), key, MayWait::No));
+    match known {
+        Some(entry) => Some(entry),
+        None => open_entry(context, key.clone(), false).await,
+    }
+}
+
 pub(crate) struct ClosedCopy {
     pub(crate) stat: FileStat,
     /// When it was last found to be its origin's, in seconds of the Unix epoch.
@@ -144,7 +225,7 @@ pub(crate) struct ClosedCopy {
 }
 
 pub(crate) async fn closed_copy(context: &Arc<FileContext>, target: &OriginTarget) -> Option<ClosedCopy> {
-    let entry = open_entry(context, target.key.clone()?, false).await?;
+    let entry = closed_entry(context, target.key.as_ref()?).await?;
     let cinfo = &entry.cinfo;
     let mark = entry.origin.as_ref();
     let size = cinfo.geometry.file_size();
@@ -170,7 +251,7 @@ fn unkept(context: &Arc<FileContext>, target: OriginTarget, opened: FromOrigin) 
 }
 
 /// The entry on disk under `key`, if any; a disk that fails holds nothing.
-pub(crate) async fn open_entry(context: &Arc<FileContext>, key: CacheKey, is_access: bool) -> Option<Entry> {
+async fn open_entry(context: &Arc<FileContext>, key: CacheKey, is_access: bool) -> Option<Entry> {
     let disk = Arc::clone(context.disk.as_ref()?);
     let opening = Arc::clone(context);
     let opened = context.options.workers.run(move || {

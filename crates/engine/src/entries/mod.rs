@@ -3,6 +3,8 @@
 pub(crate) mod block_sums;
 pub(crate) mod cached_file;
 pub(crate) mod claims;
+pub(crate) mod closed_files;
+pub(crate) mod closed_uses;
 pub(crate) mod file_account;
 pub(crate) mod file_context;
 pub(crate) mod file_read_ahead;

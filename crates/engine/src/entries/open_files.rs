@@ -1,6 +1,9 @@
 //! The table of files that are open, or wait for their last sync.
 
-use crate::{Error, entries::cached_file::CachedFile};
+use crate::{
+    Error,
+    entries::{cached_file::CachedFile, closed_files::ClosedFiles},
+};
 use forebay_cache::CacheKey;
 use forebay_origin::SharedValue;
 use forebay_telemetry::DropReason;
@@ -21,6 +24,8 @@ pub(crate) struct OpenFiles {
     reserved: Mutex<BTreeSet<CacheKey>>,
     files_max: usize,
     wait_max: Duration,
+    /// Files that were in the table before. Changes under the lock of the slots, where a file goes from one to the other.
+    closed: Arc<ClosedFiles>,
     /// Notified whenever files have left the table, or entries the disk.
     room: Notify,
 }
@@ -38,22 +43,30 @@ type Slot = Arc<SharedValue<Arc<CachedFile>, Error>>;
 
 impl OpenFiles {
     /// A table of at most `files_max` files; an open of one more waits for room, for `wait_max` at most.
-    pub(crate) fn new(files_max: usize, wait_max: Duration) -> Self {
+    pub(crate) fn new(files_max: usize, wait_max: Duration, closed: Arc<ClosedFiles>) -> Self {
         Self {
             slots: Mutex::new(BTreeMap::new()),
             reserved: Mutex::new(BTreeSet::new()),
             files_max,
             wait_max,
+            closed,
             room: Notify::new(),
         }
     }
 
-    /// The file of `key`, attached for one more client; `load` makes it when the table does not have it, and `admit` says
-    /// whether the client may have it. When `admit` retires it, it is loaded again.
+    /// The file of `key`, attached for one more client. When the table does not have it, `reopen` makes it at once, or else `load`;
+    /// `admit` says whether the client may have it. When `admit` retires it, it is loaded again.
     ///
     /// A load continues when its client leaves: a second one never meets the rest of it on the disk.
-    pub(crate) async fn attach<L, F, A, B>(&self, key: &CacheKey, load: L, admit: A) -> Result<Arc<CachedFile>, Error>
+    pub(crate) async fn attach<R, L, F, A, B>(
+        &self,
+        key: &CacheKey,
+        reopen: R,
+        load: L,
+        admit: A,
+    ) -> Result<Arc<CachedFile>, Error>
     where
+        R: Fn() -> Option<Arc<CachedFile>>,
         L: Fn() -> F,
         F: Future<Output = Result<Arc<CachedFile>, Error>> + Send + 'static,
         A: Fn(Arc<CachedFile>) -> B,
@@ -61,6 +74,8 @@ impl OpenFiles {
     {
         loop {
             let slot = self.slot_when_room(key).await?;
+            // Only now that the table has a slot for it: the entry is not removed any more.
+            slot.make_at_once(&reopen);
             let loaded = slot.get_or_make(|_| true, &load).await;
             let file = match loaded.unwrap_or(Err(Error::Internal { what: "opening a file broke off" })) {
                 Ok(file) => file,
@@ -112,7 +127,11 @@ impl OpenFiles {
         if !is_awaited && file.is_idle() {
             // The trust is remembered first: the next open must find it, or checks all blocks again.
             file.remember_trust();
-            remove_exactly(&mut slots, file);
+            let was_there = remove_exactly(&mut slots, file);
+            // Under the table's lock: an open that comes next must find it in one of both.
+            if was_there && let Some((key, closed)) = file.key().zip(file.closed()) {
+                self.closed.insert(key, closed);
+            }
             self.room.notify_waiters();
         }
     }
@@ -134,6 +153,7 @@ impl OpenFiles {
         for key in keys {
             if slots.get(&key).is_none_or(is_unused) && reserved.insert(key.clone()) {
                 slots.remove(&key);
+                self.closed.take(&key);
                 taken.push(key);
             }
         }
@@ -221,11 +241,14 @@ fn is_unused(slot: &Slot) -> bool {
     Arc::strong_count(slot) == 1 && slot.get().is_none_or(|file| file.is_idle())
 }
 
-fn remove_exactly(slots: &mut BTreeMap<CacheKey, Slot>, file: &Arc<CachedFile>) {
-    let Some(key) = file.key() else { return };
-    if slots.get(key).and_then(|slot| slot.get()).is_some_and(|current| Arc::ptr_eq(&current, file)) {
+/// Takes a file out; false when it was not there.
+fn remove_exactly(slots: &mut BTreeMap<CacheKey, Slot>, file: &Arc<CachedFile>) -> bool {
+    let Some(key) = file.key() else { return false };
+    let is_there = slots.get(key).and_then(|slot| slot.get()).is_some_and(|current| Arc::ptr_eq(&current, file));
+    if is_there {
         slots.remove(key);
     }
+    is_there
 }
 
 /// Keys whose entries are being removed; opens of them wait until this is dropped.

@@ -3,12 +3,12 @@
 use crate::{
     Checksum,
     base::digest::ChecksumAlgorithm,
-    entries::{block_sums::WrittenSums, lazy_data_file::LazyDataFile},
+    entries::{block_sums::WrittenSums, closed_files::ClosedFile, lazy_data_file::LazyDataFile},
     link::memory_budget::HeldMemory,
 };
-use forebay_cache::{AdlerPieces, BlockMap, BlockSet, BlockSums, Cinfo, DataFileId, Trust};
+use forebay_cache::{Access, AdlerPieces, BlockMap, BlockSet, BlockSums, Cinfo, DataFileId, Trust};
 use forebay_index::Generation;
-use forebay_store::{DataFile, Entry, FileIdentity, OriginMark};
+use forebay_store::{DataFile, Entry, FileIdentity, FileState, OriginMark};
 use forebay_telemetry::FileBytes;
 use forebay_types::{BlockIndex, ByteRange};
 use parking_lot::Mutex;
@@ -20,7 +20,7 @@ use std::{
         Arc,
         atomic::{AtomicBool, Ordering},
     },
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 /// Permissions of files that only this server reads.
@@ -36,8 +36,8 @@ pub(crate) struct StoredEntry {
     /// The checksums of the blocks. Locked for moments only, never across a look at the disk.
     pub(crate) sums: Mutex<BlockSums>,
     pub(crate) record: Mutex<Record>,
-    /// Held by the sync under way.
-    pub(crate) sync_turn: Mutex<()>,
+    /// Held by the sync under way, also by one that began when the file was closed.
+    pub(crate) sync_turn: Arc<Mutex<()>>,
     /// Held while the entry is noted for the index, if the file is not retired by then. Retiring waits for this once, and
     /// notes the end of the entry after it.
     pub(crate) noting: Mutex<()>,
@@ -58,8 +58,12 @@ pub(crate) struct Record {
     pub(crate) mark: Option<OriginMark>,
     /// The Adler-32 of what this process has written, as long as nothing of it was taken back.
     pub(crate) adler32: AdlerPieces,
-    /// When something changed that is not on disk yet.
+    /// When something changed that is not on disk yet, uses excepted.
     pub(crate) dirty_since: Option<Instant>,
+    /// When the first use began that is not on disk yet.
+    pub(crate) used_since: Option<Instant>,
+    /// Whether the index may not know of the last use.
+    pub(crate) is_use_unnoted: bool,
     pub(crate) is_syncing: bool,
     /// Whether the record on disk names any block.
     pub(crate) names_blocks: bool,
@@ -67,8 +71,14 @@ pub(crate) struct Record {
     pub(crate) failed_syncs: u32,
     /// The account when the access period began.
     pub(crate) period_start: FileBytes,
+    /// When that was, in seconds of the Unix epoch.
+    pub(crate) period_begin: i64,
     /// The end of the access period before this one, in seconds of the Unix epoch.
     pub(crate) last_use: Option<i64>,
+    /// The data file as it was when nothing of it was left to be recorded; `None` before the first record of a new one.
+    pub(crate) data_state: Option<FileState>,
+    /// The part of the account that the access records have.
+    accounted: FileBytes,
 }
 
 impl StoredEntry {
@@ -81,10 +91,15 @@ impl StoredEntry {
             mark: origin,
             adler32: AdlerPieces::default(),
             dirty_since: None,
+            used_since: None,
+            is_use_unnoted: false,
             is_syncing: false,
             failed_syncs: 0,
             period_start: FileBytes::default(),
+            period_begin: 0,
             last_use: None,
+            data_state: data.state_when_opened(),
+            accounted: FileBytes::default(),
         };
         let is_complete_on_disk = AtomicBool::new(map.is_complete());
         Self {
@@ -94,7 +109,7 @@ impl StoredEntry {
             _map_memory: HeldMemory::default(),
             sums: Mutex::default(),
             record: Mutex::new(record),
-            sync_turn: Mutex::new(()),
+            sync_turn: Arc::default(),
             noting: Mutex::new(()),
             publishing: Mutex::new(()),
             is_complete_on_disk,
@@ -108,6 +123,45 @@ impl StoredEntry {
         let data = Arc::clone(&lazy_data) as Arc<dyn DataFile>;
         let entry = Entry { data, cinfo, origin: Some(origin) };
         Self { lazy_data: Some(lazy_data), ..Self::new(entry, Trust::Given) }
+    }
+
+    /// An entry that was closed and is open again.
+    pub(crate) fn reopened(entry: Entry, trust: Trust, closed: &ClosedFile) -> Self {
+        let mut stored = Self { is_published_here: closed.is_published.into(), ..Self::new(entry, trust) };
+        if let Some(turn) = &closed.sync_turn {
+            // A record is being written since before: the next one comes after it.
+            stored.sync_turn = Arc::clone(turn);
+        }
+        {
+            let mut record = stored.record.lock();
+            (record.used_since, record.is_use_unnoted) = (closed.used_since, !closed.is_noted);
+        }
+        stored
+    }
+
+    /// The facts to keep of the file once it is closed; `None` unless all but its uses is on disk.
+    pub(crate) fn closed(&self, owner: Option<&str>) -> Option<ClosedFile> {
+        let record = self.record.lock();
+        let is_recorded = record.is_clean() && self.map.unsynced_count() == 0;
+        let state = if is_recorded { record.data_state } else { None }?;
+        let mut bytes = Vec::new();
+        Cinfo { blocks: self.map.snapshot_written(), ..record.cinfo.clone() }.encode(&mut bytes);
+        Some(ClosedFile {
+            volume: self.data.volume(),
+            state,
+            record: bytes.into(),
+            mark: record.mark.as_ref().map(|mark| mark.to_string().into()),
+            owner: owner.map(Into::into),
+            used_since: record.used_since,
+            is_noted: !record.is_use_unnoted,
+            is_published: self.is_published_here(),
+            sync_turn: None,
+        })
+    }
+
+    /// Whether this process has opened the file to others.
+    pub(crate) fn is_published_here(&self) -> bool {
+        self.is_published_here.load(Ordering::Acquire)
     }
 
     /// The entry, whose maps have this memory.
@@ -280,7 +334,51 @@ impl Record {
         self.dirty_since.get_or_insert_with(forebay_net::clock::monotonic);
     }
 
-    /// Whether all that is to be on disk is there.
+    /// An access period begins at `now`, in seconds of the Unix epoch, when `account` was counted. Periods that begin within
+    /// `merged_for` are one access record until it is on disk.
+    pub(crate) fn begin_period(&mut self, account: FileBytes, now: i64, merged_for: Duration) {
+        let last = self.cinfo.accesses.last_mut();
+        self.last_use = last.as_ref().and_then(|access| access.detached);
+        let is_waiting = self.used_since.is_some();
+        let is_recent =
+            |access: &Access| u64::try_from(now - access.attached).is_ok_and(|age| age < merged_for.as_secs());
+        match last.filter(|access| is_waiting && is_recent(access)) {
+            Some(access) => {
+                access.merged = access.merged.saturating_add(1);
+                self.cinfo.access_count = self.cinfo.access_count.saturating_add(1);
+            }
+            None => self.cinfo.begin_access(now),
+        }
+        (self.period_start, self.accounted, self.period_begin) = (account, account, now);
+    }
+
+    /// One more client has the file open, in a period that has begun.
+    pub(crate) fn note_attached(&mut self) {
+        if let Some(access) = self.cinfo.accesses.last_mut() {
+            access.opens = access.opens.saturating_add(1);
+            access.detached = None;
+        }
+        self.note_used();
+    }
+
+    /// Brings the newest access record up to `account`.
+    pub(crate) fn note_account(&mut self, account: FileBytes) {
+        let FileBytes { hit, missed, bypassed, .. } = account.since(&self.accounted);
+        if let Some(access) = self.cinfo.accesses.last_mut() {
+            access.hit_bytes = access.hit_bytes.saturating_add(hit);
+            access.missed_bytes = access.missed_bytes.saturating_add(missed);
+            access.bypassed_bytes = access.bypassed_bytes.saturating_add(bypassed);
+        }
+        self.accounted = account;
+    }
+
+    /// Notes a use, which is written with other changes or, with many files' uses, later.
+    pub(crate) fn note_used(&mut self) {
+        self.used_since.get_or_insert_with(forebay_net::clock::monotonic);
+        self.is_use_unnoted = true;
+    }
+
+    /// Whether all that must not be lost is on disk: uses may be.
     pub(crate) const fn is_clean(&self) -> bool {
         self.dirty_since.is_none() && !self.is_syncing
     }

@@ -74,6 +74,7 @@ impl DiskWatch {
         if self.offline.difference(&offline).next().is_some() {
             self.context.forget_trust();
         }
+        self.offline.union(&offline).for_each(|volume| self.context.closed.forget_volume(*volume));
         if !offline.is_empty() {
             for file in self.table.files() {
                 if file.volume().is_some_and(|volume| offline.contains(&volume)) {

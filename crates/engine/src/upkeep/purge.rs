@@ -296,9 +296,23 @@ impl Purge {
 
     /// Has everything that is known reported to the ledger: entries newer than the index's last commit have no number
     /// by which they could be picked, and files have grown since their last report.
-    async fn learn(&self) {
+    pub(crate) async fn learn(&self) {
         if let Some(catalog) = &self.context.catalog {
-            catalog.commit().await;
+            // In parts: notes that wait to be committed have a limit.
+            for files in self.open_files.files().chunks(USES_NOTED_MAX) {
+                if files.iter().filter(|file| file.note_use()).count() > USES_NOTED_MAX / 2 {
+                    catalog.commit().await;
+                }
+            }
+            loop {
+                let context = Arc::clone(&self.context);
+                // On a worker: it takes some milliseconds. After a panic the order of removal is a little wrong.
+                let are_all = self.context.options.workers.run(move || context.note_uses(USES_NOTED_MAX)).await;
+                catalog.commit().await;
+                if are_all.unwrap_or(true) {
+                    break;
+                }
+            }
         }
     }
 
@@ -413,6 +427,9 @@ fn spaces(disk: &dyn Disk) -> Vec<DiskSpace> {
     };
     disk.volumes().into_iter().filter_map(told).collect()
 }
+
+/// Uses of closed files that are noted before a commit, at most: notes of changes need places as well.
+const USES_NOTED_MAX: usize = 10_000;
 
 /// Victims that are removed in one go, on one worker: some milliseconds, so that reads are not held up, and enough that many
 /// of them lie in one directory.

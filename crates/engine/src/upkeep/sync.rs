@@ -4,8 +4,12 @@
 
 use crate::{
     Workers,
-    entries::{cached_file::CachedFile, file_sync::sync_batch, open_files::OpenFiles},
+    entries::{
+        cached_file::CachedFile, closed_uses::save_uses_of, file_context::FileContext, file_sync::sync_batch,
+        open_files::OpenFiles,
+    },
 };
+use forebay_cache::CacheKey;
 use forebay_store::VolumeId;
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use tokio::{sync::Semaphore, task::JoinSet};
@@ -18,11 +22,21 @@ const SYNCS_MAX: usize = 8;
 /// Files that are synced together at most: each has a record open meanwhile.
 const BATCH_MAX: usize = 256;
 
+/// Closed files whose uses are written in one tick at most.
+const USES_MAX: usize = 4096;
+
+/// Batches of them after which the index is committed.
+const BATCHES_NOTED_MAX: usize = 32;
+
 /// How long a shutdown waits for syncs: what a disk has not taken by then it does not take.
 const FLUSH_TIME_MAX: Duration = Duration::from_secs(60);
 
-/// Syncs files as they become due, `interval` after they changed at the latest, for ever.
-pub(crate) async fn run(table: Arc<OpenFiles>, interval: Duration, workers: Workers) {
+/// How long a shutdown writes uses of closed files: a service manager that waits in vain kills the process.
+const USES_FLUSH_TIME_MAX: Duration = Duration::from_secs(15);
+
+/// Syncs files as they become due, for ever: those that have changed soon, those that were used later.
+pub(crate) async fn run(table: Arc<OpenFiles>, context: Arc<FileContext>) {
+    let workers = context.options.workers.clone();
     let mut ticks = tokio::time::interval(TICK);
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     let mut batches: BTreeMap<VolumeId, JoinSet<()>> = BTreeMap::new();
@@ -33,16 +47,24 @@ pub(crate) async fn run(table: Arc<OpenFiles>, interval: Duration, workers: Work
             !batch.is_empty()
         });
         let files = table.files();
-        let due = files.iter().filter(|file| is_due(file, interval)).map(Arc::clone);
-        for (volume, files) in by_volume(due) {
+        let due = files.iter().filter(|file| is_due(file)).map(Arc::clone);
+        let mut uses = uses_by_volume(&context, context.options.uses_interval, USES_MAX);
+        let mut due = by_volume(due);
+        for volume in uses.keys() {
+            due.entry(*volume).or_default();
+        }
+        for (volume, files) in due {
             // One batch at a time: a disk that hangs keeps nothing waiting but itself.
             let batch = batches.entry(volume).or_default();
             if batch.is_empty() {
                 let table = Arc::clone(&table);
+                let context = Arc::clone(&context);
                 let workers = workers.clone();
+                let uses = uses.remove(&volume).unwrap_or_default();
                 batch.spawn(async move {
                     sync_all(files.clone(), &workers).await;
                     files.iter().for_each(|file| table.remove_if_idle(file));
+                    save_uses(context, uses).await;
                 });
             }
         }
@@ -62,29 +84,70 @@ fn by_volume(files: impl Iterator<Item = Arc<CachedFile>>) -> BTreeMap<VolumeId,
     by_volume
 }
 
-/// Syncs everything that is not on disk yet.
-pub(crate) async fn flush(table: &OpenFiles, workers: &Workers) {
-    let batches = by_volume(table.files().into_iter()).into_values().map(|files| {
-        let workers = workers.clone();
-        async move { sync_all(files, &workers).await }
-    });
-    let mut batches: JoinSet<()> = batches.collect();
-    let all = async { while batches.join_next().await.is_some() {} };
-    if tokio::time::timeout(FLUSH_TIME_MAX, all).await.is_err() {
-        tracing::error!("a disk did not take what was to be synced: it is fetched again later");
+/// Closed files whose uses are due to be written, by their disks.
+fn uses_by_volume(context: &FileContext, age: Duration, limit: usize) -> BTreeMap<VolumeId, Vec<Arc<CacheKey>>> {
+    let mut by_volume: BTreeMap<_, Vec<_>> = BTreeMap::new();
+    for (key, volume) in context.closed.due(age, limit) {
+        by_volume.entry(volume).or_default().push(key);
+    }
+    by_volume
+}
+
+/// Writes the records of closed files that were used, one batch after the other: no client waits for them.
+async fn save_uses(context: Arc<FileContext>, keys: Vec<Arc<CacheKey>>) {
+    for batches in keys.chunks(BATCH_MAX * BATCHES_NOTED_MAX) {
+        for batch in batches.chunks(BATCH_MAX) {
+            let batch = batch.to_vec();
+            let saving = Arc::clone(&context);
+            // A panic has been logged; the uses of its files are tried again.
+            let _ = context.options.workers.run(move || save_uses_of(&saving, &batch)).await;
+        }
+        // Notes that wait to be committed have a limit, and a shutdown has ended the task that commits them.
+        if batches.len() == BATCH_MAX * BATCHES_NOTED_MAX
+            && let Some(catalog) = &context.catalog
+        {
+            catalog.commit().await;
+        }
     }
 }
 
-fn is_due(file: &CachedFile, interval: Duration) -> bool {
+/// Syncs everything that is not on disk yet.
+pub(crate) async fn flush(table: &OpenFiles, context: &Arc<FileContext>) {
+    let workers = &context.options.workers;
+    let syncs = by_volume(table.files().into_iter()).into_values().map(|files| {
+        let workers = workers.clone();
+        async move { sync_all(files, &workers).await }
+    });
+    if !all_within(FLUSH_TIME_MAX, syncs.collect()).await {
+        tracing::error!("a disk did not take what was to be synced: it is fetched again later");
+    }
+    let uses = uses_by_volume(context, Duration::ZERO, usize::MAX).into_values();
+    if !all_within(USES_FLUSH_TIME_MAX, uses.map(|keys| save_uses(Arc::clone(context), keys)).collect()).await {
+        tracing::warn!("the last uses of some files are not in their records: these took too long to write");
+    }
+}
+
+/// Whether all of `tasks` end within `limit`.
+async fn all_within(limit: Duration, mut tasks: JoinSet<()>) -> bool {
+    let all = async { while tasks.join_next().await.is_some() {} };
+    tokio::time::timeout(limit, all).await.is_ok()
+}
+
+fn is_due(file: &CachedFile) -> bool {
     let Some(stored) = file.stored.as_ref() else { return false };
-    let (dirty_since, has_failed) = {
+    let options = &file.context.options;
+    let (dirty_since, used_since, has_failed) = {
         let record = stored.record.lock();
-        (record.dirty_since, record.failed_syncs > 0)
+        (record.dirty_since, record.used_since, record.failed_syncs > 0)
     };
-    let Some(dirty_since) = dirty_since else { return false };
-    let age = forebay_net::clock::monotonic().saturating_duration_since(dirty_since);
+    let age = |since| forebay_net::clock::monotonic().saturating_duration_since(since);
+    let is_use_due = used_since.is_some_and(|since| {
+        // A file that was whole when it was found is opened to others with its next record.
+        age(since) >= options.uses_interval || (options.publishes_complete && stored.is_to_be_published())
+    });
+    let Some(dirty_since) = dirty_since else { return is_use_due };
     let is_finished = !file.is_open() || (stored.map.is_complete() && stored.map.unsynced_count() > 0);
-    age >= interval || (is_finished && !has_failed)
+    is_use_due || age(dirty_since) >= options.sync_interval || (is_finished && !has_failed)
 }
 
 async fn sync_all(files: Vec<Arc<CachedFile>>, workers: &Workers) {

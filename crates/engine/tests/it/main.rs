@@ -1,6 +1,7 @@
 //! The public interface: what the engine does for fronts.
 
 mod catalog;
+mod closed_files;
 mod completion;
 mod decisions;
 mod direct;

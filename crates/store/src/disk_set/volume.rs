@@ -66,7 +66,7 @@ impl Volume {
         self.disk.read().clone()
     }
 
-    fn online_disk(&self) -> Option<Arc<dyn Disk>> {
+    pub(crate) fn online_disk(&self) -> Option<Arc<dyn Disk>> {
         if self.health().is_online() { self.disk() } else { None }
     }
 

@@ -1,6 +1,6 @@
 //! Open files and walks of a disk that is watched: their operations update its health.
 
-use crate::{DataFile, FileIdentity, Scan, ScanSlice, StoreError, VolumeId, disk_set::volume::Volume};
+use crate::{DataFile, FileIdentity, FileState, Scan, ScanSlice, StoreError, VolumeId, disk_set::volume::Volume};
 use bytes::Bytes;
 use std::{fs::File, io, sync::Arc};
 
@@ -21,6 +21,10 @@ impl DataFile for WatchedFile {
 
     fn volume(&self) -> VolumeId {
         self.volume.id
+    }
+
+    fn state_when_opened(&self) -> Option<FileState> {
+        self.data.state_when_opened()
     }
 
     fn is_writable(&self) -> bool {

@@ -3,12 +3,13 @@
 
 use bytes::Bytes;
 use forebay_cache::{BlockMap, CacheKey, ChecksumState, Cinfo, Fault, Geometry, Health, Trust};
-use forebay_store::{Disk, Entry, LocalDisk, OriginMark, StoreError, VolumeId, check};
+use forebay_store::{Disk, Entry, FileState, LocalDisk, MayWait, OriginMark, StoreError, VolumeId, check};
 use forebay_types::{BlockIndex, Endpoint, Lfn, Validator};
 use std::{
     fs,
     os::unix::fs::{MetadataExt, PermissionsExt, symlink},
     path::{Path, PathBuf},
+    time::{Duration, UNIX_EPOCH},
 };
 use tempfile::TempDir;
 
@@ -55,6 +56,64 @@ fn write_block(disk: &LocalDisk, key: &CacheKey, entry: &Entry, index: u64, byte
     let cinfo = Cinfo { blocks: map.snapshot_written(), ..entry.cinfo.clone() };
     entry.data.sync_data().unwrap();
     disk.write_cinfo(key, &*entry.data, &cinfo, entry.origin.as_ref())
+}
+
+/// The state of a file that was written long ago: times of change are as coarse as the ticks of the kernel.
+fn state_of(file: &fs::File) -> FileState {
+    file.set_modified(UNIX_EPOCH + Duration::from_secs(1_000_000)).unwrap();
+    FileState::of(&file.metadata().unwrap())
+}
+
+/// Whether the data file of `key` is found again as it was in `state`. A call that does not wait may fail in any case.
+fn is_found_again(disk: &LocalDisk, key: &CacheKey, state: &FileState) -> bool {
+    let found = |may_wait| disk.reopen(key, VolumeId(0), state, may_wait).map(|data| data.identity());
+    let (at_once, in_the_end) = (found(MayWait::No), found(MayWait::Yes));
+    assert!(at_once.is_none() || at_once == in_the_end);
+    in_the_end.is_some()
+}
+
+#[test]
+fn a_data_file_is_opened_again_only_as_it_was() {
+    let store = Store::new();
+    let key = key("/d/e/f");
+    let entry = create(&store.disk, &key);
+    write_block(&store.disk, &key, &entry, 0, 1).unwrap();
+    let state = state_of(entry.data.file());
+    let found = store.disk.reopen(&key, VolumeId(0), &state, MayWait::Yes).unwrap();
+    assert_eq!((found.identity(), found.is_writable()), (entry.data.identity(), true));
+    assert!(store.disk.reopen(&key, VolumeId(1), &state, MayWait::Yes).is_none());
+    let (data, record) = (store.path("d/e/f"), store.path("d/e/f.cinfo"));
+
+    fs::rename(&record, store.path("away")).unwrap();
+    assert!(!is_found_again(&store.disk, &key, &state), "without its record");
+    fs::rename(store.path("away"), &record).unwrap();
+    assert!(is_found_again(&store.disk, &key, &state));
+
+    fs::rename(&data, store.path("away")).unwrap();
+    assert!(!is_found_again(&store.disk, &key, &state), "without the data");
+    fs::copy(store.path("away"), &data).unwrap();
+    assert!(!is_found_again(&store.disk, &key, &state), "another file");
+    fs::remove_file(&data).unwrap();
+    symlink(store.path("away"), &data).unwrap();
+    assert!(!is_found_again(&store.disk, &key, &state), "a link");
+    fs::remove_file(&data).unwrap();
+    fs::rename(store.path("away"), store.path("space%")).unwrap();
+    symlink(store.path("space%"), &data).unwrap();
+    assert!(is_found_again(&store.disk, &key, &state), "a link into a space");
+    fs::rename(store.path("space%"), &data).unwrap();
+    assert!(is_found_again(&store.disk, &key, &state));
+
+    let bytes = fs::read(&data).unwrap();
+    fs::write(&data, &bytes).unwrap();
+    assert!(!is_found_again(&store.disk, &key, &state), "written by another process");
+    let state = state_of(entry.data.file());
+    fs::File::options().write(true).open(&data).unwrap().set_len(1).unwrap();
+    assert!(!is_found_again(&store.disk, &key, &state), "cut");
+    fs::write(&data, &bytes).unwrap();
+    let state = state_of(entry.data.file());
+
+    write_block(&store.disk, &key, &entry, 1, 2).unwrap();
+    assert!(!is_found_again(&store.disk, &key, &state), "written since");
 }
 
 fn create(disk: &LocalDisk, key: &CacheKey) -> Entry {
