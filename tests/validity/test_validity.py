@@ -143,5 +143,5 @@ def test_missing_name_is_remembered_until_the_configuration_is_read_again(
         assert cache.metrics().total("forebay_negative_hits_total") == 19
         CONTENT.write(site.data / missing[1:])
         cache.process.signal(signal.SIGHUP)
-        until(lambda: client.stat(missing).error is None, "it is forgotten", within=4)
+        until(lambda: client.stat(missing).error is None, "it is forgotten")
         assert_same(client.read(client.open(missing), 0, CONTENT.size).ok(), CONTENT.all(), "the new file")
