@@ -6,6 +6,7 @@ use crate::{
     reader::{Place, Reader, key_of},
 };
 use forebay_types::ByteRange;
+use std::mem;
 
 /// Knows the tables of a file and the columns that its readers use. All readers of the file share it.
 ///
@@ -40,6 +41,13 @@ pub(crate) enum Use {
     History,
     /// In a later request.
     Sure,
+}
+
+/// An item that a request touches.
+struct Touched {
+    item: Item,
+    /// Whether others of the same range lie on both sides. Readers merge ranges across what they do not need.
+    is_between: bool,
 }
 
 /// Ranges to fetch next.
@@ -95,6 +103,23 @@ impl Adviser {
         (!trees.is_empty()).then_some(Self { trees })
     }
 
+    /// Adds the trees of another adviser, which were parsed later. One of the same name takes the place of that which is known.
+    pub fn add(&mut self, other: Self) {
+        for mut table in other.trees {
+            let is_it = |known: &&mut Table| {
+                known.tree.name == table.tree.name && known.tree.columns.len() == table.tree.columns.len()
+            };
+            match self.trees.iter_mut().find(is_it) {
+                Some(known) => {
+                    table.uses = mem::take(&mut known.uses);
+                    table.has_history |= known.has_history;
+                    *known = table;
+                }
+                None => self.trees.push(table),
+            }
+        }
+    }
+
     /// Bytes of memory that it takes.
     pub fn len_bytes(&self) -> usize {
         self.trees.iter().map(Table::len_bytes).sum()
@@ -142,8 +167,12 @@ impl Adviser {
             return false;
         };
         // The first request for baskets shows little: it may be for all columns.
-        let shown = if reader.enter(index) { Use::Sure } else { Use::First };
-        items.iter().for_each(|item| table.promote(item.column(), shown));
+        if reader.enter(index) {
+            table.promote_touched(&items);
+        } else {
+            items.iter().for_each(|touched| table.promote(touched.item.column(), Use::First));
+        }
+        let items: Vec<Item> = items.into_iter().map(|touched| touched.item).collect();
         if reader.handle_items(table, &items, evidence)
             && let Some((_, place)) = reader.place()
         {
@@ -160,9 +189,11 @@ impl Adviser {
             let (ranges, next) = (ranges_of(&sure), next_of(&sure));
             return Advice { ranges, next, unsure_bytes: 0, source: AdviceSource::Reads };
         }
-        // The first request shows less than other files.
+        // The first request shows less than other files, and nothing once later requests have shown more.
         let (unsure, unsure_max, source) = if table.has_history {
             (Use::History, bounds.history_max, AdviceSource::History)
+        } else if table.has_sure() {
+            return Advice::default();
         } else {
             (Use::First, UNSURE_BYTES_MAX, AdviceSource::Reads)
         };
@@ -208,7 +239,8 @@ impl Adviser {
             let in_blocks = |item: Item| (item.end().div_ceil(block_len) - item.offset() / block_len) * block_len;
             items.map(in_blocks).sum::<u64>()
         };
-        table.columns_in_use().map(ahead).sum()
+        // Also what the first request has led to: a later one may come to it.
+        table.columns_not_given_up().map(ahead).sum()
     }
 
     fn place_of<'a>(&'a self, reader: &'a Reader) -> Option<(&'a Table, &'a Place)> {
@@ -229,15 +261,42 @@ impl Table {
     }
 
     /// The items that a range covers by half, or half of which is in one of them: also a read of the key of a basket.
-    fn touched(&self, range: ByteRange) -> impl Iterator<Item = Item> {
+    fn touched(&self, range: ByteRange) -> Vec<Touched> {
         let items = &self.tree.items;
         // Items may overlap in a damaged file only; the one before the start may reach into the range.
         let first = items.partition_point(|item| item.offset() <= range.start()).saturating_sub(1);
         let from = items.get(first..).unwrap_or_default();
-        from.iter().copied().take_while(move |item| item.offset() < range.end()).filter(move |item| {
-            let common = ByteRange::between(item.offset(), item.end()).intersection(range).map_or(0, |it| it.len());
+        let is_touched = |item: &&Item| {
+            let common = item.range().intersection(range).map_or(0, |it| it.len());
             common > 0 && (common * 2 >= item.len_bytes() || common * 2 >= range.len())
-        })
+        };
+        let touched = from.iter().take_while(|item| item.offset() < range.end()).filter(is_touched);
+        let mut touched: Vec<Touched> = touched.map(|item| Touched { item: *item, is_between: true }).collect();
+        if let [first, ..] = touched.as_mut_slice() {
+            first.is_between = false;
+        }
+        if let [.., last] = touched.as_mut_slice() {
+            last.is_between = false;
+        }
+        touched
+    }
+
+    /// Notes a request behind the first one.
+    fn promote_touched(&mut self, touched: &[Touched]) {
+        let mut between: Vec<usize> = touched.iter().filter(|it| it.is_between).map(|it| it.item.column()).collect();
+        between.sort_unstable();
+        between.dedup();
+        for column in between {
+            // Read across once, it may be of no use to the reader; in the request after that it is moved in any case.
+            let is_new = matches!(self.uses.get(column), None | Some(Use::None | Use::Dropped));
+            self.promote(column, if is_new { Use::First } else { Use::Sure });
+        }
+        touched.iter().filter(|it| !it.is_between).for_each(|it| self.promote(it.item.column(), Use::Sure));
+    }
+
+    /// Whether requests have shown columns beyond doubt.
+    fn has_sure(&self) -> bool {
+        self.uses.contains(&Use::Sure)
     }
 
     fn promote(&mut self, column: usize, to: Use) {
@@ -250,16 +309,26 @@ impl Table {
 
     /// Those that are fetched ahead.
     fn columns_in_use(&self) -> impl Iterator<Item = usize> {
-        let is_used = |it: Use| matches!(it, Use::Sure | Use::History) || (it == Use::First && !self.has_history);
+        let is_first_used = !self.has_history && !self.has_sure();
+        let is_used = move |it: Use| matches!(it, Use::Sure | Use::History) || (it == Use::First && is_first_used);
         self.uses.iter().enumerate().filter(move |(_, it)| is_used(**it)).map(|(column, _)| column)
+    }
+
+    fn columns_not_given_up(&self) -> impl Iterator<Item = usize> {
+        let uses = self.uses.iter().enumerate();
+        uses.filter(|(_, it)| !matches!(it, Use::None | Use::Dropped)).map(|(column, _)| column)
     }
 
     fn columns_with(&self, wanted: Use) -> impl Iterator<Item = usize> {
         self.uses.iter().enumerate().filter(move |(_, it)| **it == wanted).map(|(column, _)| column)
     }
 
-    /// Columns that were fetched for the clusters before the current one and not read are not fetched any more.
+    /// Columns that were fetched for the clusters before the current one and not read are not fetched any more. Readers of one column
+    /// after the other come to them later.
     fn drop_unread(&mut self, place: &Place, evidence: &dyn Fn(ByteRange) -> Evidence) {
+        if !place.reads_columns_together() {
+            return;
+        }
         let Some(from) = place.cluster.checked_sub(PASSED_CLUSTERS) else { return };
         let is_unused = |column: usize| {
             let first = self.order.first_in(&self.tree, column, from);
@@ -280,7 +349,7 @@ impl Table {
     /// The number of the first item of a column that its reader has not come to.
     fn next_of_column(&self, place: &Place, column: usize) -> u32 {
         // Reads of columns that were fetched are not all seen: where it is in one column, it is in the others.
-        self.order.first_in(&self.tree, column, place.cluster).max(place.progress(column).read)
+        self.order.first_in(&self.tree, column, place.cluster_of(column)).max(place.progress(column).read)
     }
 
     /// The next items of columns with this use, in order of cluster and offset, with their numbers: within the window, and no more

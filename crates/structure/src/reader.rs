@@ -23,7 +23,19 @@ pub(crate) struct Place {
     /// The first and the last cluster of all its requests.
     pub(crate) first: u32,
     pub(crate) last: u32,
+    /// The columns that were read since it last went backwards, and the cluster from which on.
+    pass: Pass,
+    pass_start: u32,
     columns: BTreeMap<u16, Progress>,
+}
+
+/// The columns that are read from a cluster on.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+enum Pass {
+    #[default]
+    Begun,
+    OfOne(u16),
+    OfSeveral,
 }
 
 /// Its progress in one column, as numbers of items.
@@ -87,6 +99,10 @@ impl Reader {
         let start = items.iter().map(|item| item.cluster()).min().unwrap_or(before);
         place.first = if place.requests == 0 { start } else { place.first.min(start) };
         place.last = place.last.max(place.cluster);
+        if place.cluster < before || place.requests == 0 {
+            (place.pass, place.pass_start) = (Pass::Begun, start);
+        }
+        items.iter().for_each(|item| place.pass.note(key_of(item.column())));
         place.requests = place.requests.saturating_add(1);
         for item in items {
             let next = table.order.number_of(&table.tree, *item) + 1;
@@ -101,7 +117,31 @@ impl Reader {
     }
 }
 
+impl Pass {
+    fn note(&mut self, column: u16) {
+        *self = match *self {
+            Self::Begun => Self::OfOne(column),
+            Self::OfOne(one) if one == column => Self::OfOne(one),
+            _ => Self::OfSeveral,
+        };
+    }
+}
+
 impl Place {
+    /// Whether it reads several columns of a cluster before it goes to the next one.
+    pub(crate) fn reads_columns_together(&self) -> bool {
+        self.pass == Pass::OfSeveral
+    }
+
+    /// The cluster from which on its reader comes to a column. To the others it comes back when it reads one column after the other.
+    pub(crate) fn cluster_of(&self, column: usize) -> u32 {
+        let is_left = |one: u16| one != key_of(column);
+        match self.pass {
+            Pass::OfOne(one) if is_left(one) => self.pass_start,
+            _ => self.cluster,
+        }
+    }
+
     pub(crate) fn progress(&self, column: usize) -> Progress {
         self.columns.get(&key_of(column)).copied().unwrap_or_default()
     }

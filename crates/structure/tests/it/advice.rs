@@ -131,6 +131,81 @@ fn a_column_that_is_fetched_and_not_read_is_given_up() {
 }
 
 #[test]
+fn a_reader_of_one_column_after_the_other_gives_up_none_of_them() {
+    let (mut adviser, mut reader) = (adviser(), Reader::default());
+    adviser.expect(0, &[3, 5, 8]);
+    assert!(adviser.begin(&mut reader));
+    let column_of = |range: ByteRange| (range.start() - 10_000) / STRIDE % COLUMNS;
+    let bounds = AdviceBounds { history_max: 100 * ITEM, window: 100 * ITEM, len_max: ITEM };
+    let mut wanted = Vec::new();
+    // Fetched a little at a time, while the first of the columns is read to its end.
+    for cluster in 0..CLUSTERS {
+        let evidence = |range: ByteRange| if column_of(range) == 3 { Evidence::Read } else { Evidence::Unread };
+        adviser.handle_read(&mut reader, &[item(3, cluster)], &evidence);
+        let advice = adviser.wanted(&reader, bounds);
+        reader.accept(&advice);
+        wanted.extend(advice.ranges);
+    }
+    let ahead: Vec<ByteRange> = wanted.iter().copied().filter(|range| column_of(*range) != 3).collect();
+    assert_eq!(adviser.expected(&reader, ITEM), ahead.len() as u64 * ITEM, "the reader comes back to them");
+    while let advice = adviser.wanted(&reader, bounds)
+        && !advice.ranges.is_empty()
+    {
+        reader.accept(&advice);
+        wanted.extend(advice.ranges);
+    }
+    for column in [5, 8] {
+        let mut clusters: Vec<u64> = (wanted.iter().filter(|range| column_of(**range) == column))
+            .map(|range| (range.start() - 10_000) / STRIDE / COLUMNS)
+            .collect();
+        clusters.sort_unstable();
+        assert_eq!(clusters, (0..CLUSTERS).collect::<Vec<_>>(), "all of column {column}, each item once");
+    }
+}
+
+#[test]
+fn what_the_first_request_has_led_to_is_expected_until_it_is_given_up() {
+    let (mut adviser, mut reader) = (adviser(), Reader::default());
+    read(&mut adviser, &mut reader, &[item(3, 0)]);
+    let ahead = take_all(&adviser, &mut reader).len() as u64;
+    assert!(ahead > 0);
+    read(&mut adviser, &mut reader, &[item(5, 0)]);
+    assert!(adviser.expected(&reader, STRIDE) >= ahead * STRIDE);
+}
+
+#[test]
+fn what_a_range_reads_across_once_is_not_fetched() {
+    // In the first cluster short items lie close together; of the others each column has one far from the next.
+    let short = (0..COLUMNS).map(|column| (column, 0, 1000 + column * 100, 100));
+    let long = (1..CLUSTERS).flat_map(|cluster| (0..COLUMNS).map(move |column| (column, cluster)));
+    let long = long.map(|(column, cluster)| (column, cluster, item(column, cluster).start(), ITEM));
+    let (mut adviser, mut reader) = (adviser_of(short.chain(long), COLUMNS, CLUSTERS), Reader::default());
+    read(&mut adviser, &mut reader, &[ByteRange::at(1200, 100)]);
+    read(&mut adviser, &mut reader, &[ByteRange::between(1200, 1900)]);
+    let columns = |wanted: Vec<ByteRange>| {
+        let mut columns: Vec<u64> = wanted.iter().map(|range| (range.start() - 10_000) / STRIDE % COLUMNS).collect();
+        columns.sort_unstable();
+        columns.dedup();
+        columns
+    };
+    assert_eq!(columns(take_all(&adviser, &mut reader)), [2, 8], "both ends of the range");
+    // Read across again, it is moved in any case.
+    read(&mut adviser, &mut reader, &[ByteRange::between(item(2, 1).start(), item(4, 1).end())]);
+    assert_eq!(columns(take_all(&adviser, &mut reader)), [3, 4], "besides those that are being fetched");
+}
+
+#[test]
+fn columns_of_the_first_request_alone_are_not_fetched_once_others_are_known() {
+    let (mut adviser, mut reader) = (adviser(), Reader::default());
+    let all: Vec<ByteRange> = (0..COLUMNS).map(|column| item(column, 0)).collect();
+    read(&mut adviser, &mut reader, &all);
+    // To the end of the file.
+    let rest: Vec<ByteRange> = (1..CLUSTERS).map(|cluster| item(2, cluster)).collect();
+    read(&mut adviser, &mut reader, &rest);
+    assert!(take_all(&adviser, &mut reader).is_empty());
+}
+
+#[test]
 fn readers_share_columns_and_have_places_of_their_own() {
     let (mut adviser, mut first, mut second) = (adviser(), Reader::default(), Reader::default());
     for cluster in 0..2 {
