@@ -3,7 +3,7 @@
 use crate::{
     Refusal,
     cursor::{Cursor, count},
-    limits::{KEYS_MAX, STORED_LEN_MAX},
+    limits::{KEYS_MAX, STORED_LEN_MAX, TREES_MAX},
 };
 
 /// Files of this version and later have positions of eight bytes in their header.
@@ -15,18 +15,33 @@ const SMALL_VERSION_MAX: u16 = 1000;
 /// Bytes of a directory record that are read, in its longest form.
 pub(crate) const DIRECTORY_LEN: u64 = 42;
 
-/// Position of the record of the first directory, from the header; `None` if this is not a ROOT file.
-pub(crate) fn directory_position(head: &[u8]) -> Result<Option<u64>, Refusal> {
-    if !head.starts_with(b"root") {
-        return Ok(None);
-    }
-    let mut header = Cursor::new(head);
-    header.skip(4)?;
-    let (version, begin) = (header.u32()?, header.u32()?);
-    header.skip(if version >= BIG_FILE_VERSION { 24 } else { 16 })?;
-    let name_len = header.u32()?;
-    Ok(Some(u64::from(begin) + u64::from(name_len)))
+/// The head of a file.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) struct Head {
+    /// Where its first record begins: keys name their directory by this.
+    pub(crate) begin: u64,
+    /// Position of the record of the first directory.
+    pub(crate) directory_position: u64,
 }
+
+impl Head {
+    /// `None` if this is not a ROOT file.
+    pub(crate) fn of_file(head: &[u8]) -> Result<Option<Self>, Refusal> {
+        if !head.starts_with(b"root") {
+            return Ok(None);
+        }
+        let mut header = Cursor::new(head);
+        header.skip(4)?;
+        let (version, begin) = (header.u32()?, header.u32()?);
+        header.skip(if version >= BIG_FILE_VERSION { 24 } else { 16 })?;
+        let name_len = header.u32()?;
+        let begin = u64::from(begin);
+        Ok(Some(Self { begin, directory_position: begin + u64::from(name_len) }))
+    }
+}
+
+/// Bytes of a key in front of the name of its class, with positions of four and of eight bytes.
+const CLASS_AT: [usize; 2] = [26, 34];
 
 /// The place of the keys of a directory.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -58,6 +73,8 @@ impl KeyList {
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) struct Key {
     pub(crate) position: u64,
+    /// Position of the directory that it is in.
+    pub(crate) directory: u64,
     /// Bytes of key and object as stored.
     pub(crate) len: u64,
     pub(crate) key_len: u16,
@@ -74,14 +91,13 @@ impl Key {
         let object_len = count(from.i32()?)? as u64;
         from.skip(4)?;
         let (key_len, cycle) = (from.u16()?, from.u16()?);
-        let position = from.seek(is_big)?;
-        from.seek(is_big)?;
+        let (position, directory) = (from.seek(is_big)?, from.seek(is_big)?);
         let (class, name) = (from.string()?.to_vec(), from.string()?.to_vec());
         from.string()?;
-        Ok(Self { position, len, key_len, object_len, cycle, class, name })
+        Ok(Self { position, directory, len, key_len, object_len, cycle, class, name })
     }
 
-    /// All keys of a list; of one name only that of the highest cycle, because others are backups.
+    /// All keys of a list, without backups.
     pub(crate) fn read_list(list: &[u8]) -> Result<Vec<Self>, Refusal> {
         let mut from = Cursor::new(list);
         let own_len = usize::from(Self::read(&mut from)?.key_len);
@@ -91,10 +107,31 @@ impl Key {
         if listed > KEYS_MAX {
             return Err(Refusal::TooLarge("number of keys"));
         }
-        let mut keys = (0..listed).map(|_| Self::read(&mut from)).collect::<Result<Vec<_>, _>>()?;
+        Ok(Self::without_backups((0..listed).map(|_| Self::read(&mut from)).collect::<Result<Vec<_>, _>>()?))
+    }
+
+    /// The keys of trees in the directory at `directory` whose records lie as a whole in `bytes`, which are those from `offset` on.
+    ///
+    /// A key states its own place, so bytes that look like one by chance are not taken for one.
+    pub(crate) fn find_trees(bytes: &[u8], offset: u64, directory: u64) -> Vec<Self> {
+        let class = b"\x05TTree";
+        let at_class = bytes.windows(class.len()).enumerate().filter(|(_, window)| *window == class);
+        let starts = at_class.flat_map(|(at, _)| CLASS_AT.into_iter().filter_map(move |before| at.checked_sub(before)));
+        let key_at = |start: usize| {
+            let key = Self::read(&mut Cursor::new(bytes.get(start..)?)).ok()?;
+            let is_whole = start as u64 + key.len <= bytes.len() as u64 && u64::from(key.key_len) <= key.len;
+            let is_there = key.position == offset + start as u64 && key.directory == directory;
+            (is_whole && is_there && key.class == b"TTree").then_some(key)
+        };
+        let keys = starts.filter_map(key_at).take(TREES_MAX).collect();
+        Self::without_backups(keys)
+    }
+
+    /// Of one name only the key of the highest cycle: others are backups.
+    fn without_backups(mut keys: Vec<Self>) -> Vec<Self> {
         keys.sort_by(|a, b| (&a.name, b.cycle).cmp(&(&b.name, a.cycle)));
         keys.dedup_by(|later, earlier| later.name == earlier.name);
-        Ok(keys)
+        keys
     }
 
     pub(crate) fn is_directory(&self) -> bool {

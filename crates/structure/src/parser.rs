@@ -3,14 +3,14 @@
 use crate::{
     Outcome, Refusal, Tree,
     inflate::inflate,
-    keys::{DIRECTORY_LEN, Key, KeyList, directory_position},
+    keys::{DIRECTORY_LEN, Head, Key, KeyList},
     limits::{DEPTH_MAX, HEAD_LEN, KEYS_MAX, METADATA_LEN_MAX, STORED_LEN_MAX, TREES_MAX},
     rntuple::{self, Link, Ntuple},
     table::TableBuilder,
     tree,
 };
 use forebay_types::ByteRange;
-use std::{cmp::Reverse, collections::VecDeque};
+use std::{cmp::Reverse, collections::VecDeque, mem};
 
 /// A tree whose structure cannot be used.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -80,6 +80,12 @@ pub struct Parser {
     tables_len: usize,
     /// Bytes that were requested so far.
     asked_len: u64,
+    /// Position of the record that the keys of the first directory name as theirs.
+    first_directory: Option<u64>,
+    /// Names and positions of records that were found before their keys.
+    early: Vec<(String, u64)>,
+    /// Whether trees were taken.
+    has_parsed: bool,
     layout: Layout,
 }
 
@@ -93,6 +99,9 @@ impl Parser {
             keys: 0,
             tables_len: 0,
             asked_len: 0,
+            first_directory: None,
+            early: Vec::new(),
+            has_parsed: false,
             layout: Layout::default(),
         }
     }
@@ -134,6 +143,41 @@ impl Parser {
         }
     }
 
+    /// Looks for trees in bytes from `offset` on that are here already, such as the tail of the file, before the list of keys is:
+    /// it often lies far away, in a gap that a record of a tree left. Trees of directories other than the first one, and `RNTuple`s,
+    /// are left to the keys.
+    pub fn handle_tail(&mut self, offset: u64, bytes: &[u8]) {
+        let Some(directory) = self.first_directory else { return };
+        self.asked_len += bytes.len() as u64;
+        for key in Key::find_trees(bytes, offset, directory) {
+            let name = String::from_utf8_lossy(&key.name).into_owned();
+            let start = usize::try_from(key.position - offset).unwrap_or(usize::MAX);
+            let len = usize::try_from(key.len).unwrap_or(usize::MAX);
+            let record = bytes.get(start..).and_then(|from| from.get(..len)).unwrap_or_default();
+            // A record that cannot be used is refused when its key is read.
+            let position = key.position;
+            if name.len() <= NAME_LEN_MAX && self.handle_record(Found { name: name.clone(), key }, record).is_ok() {
+                self.early.push((name, position));
+            }
+        }
+    }
+
+    /// Where the first of the records begins that were found in a tail.
+    pub fn early_start(&self) -> Option<u64> {
+        self.early.iter().map(|(_, position)| *position).min()
+    }
+
+    /// The trees that are parsed by now; they are not in the layout any more.
+    pub fn take_trees(&mut self) -> Vec<Tree> {
+        self.has_parsed |= !self.layout.trees.is_empty();
+        mem::take(&mut self.layout.trees)
+    }
+
+    /// Whether any tree was parsed.
+    pub fn has_parsed(&self) -> bool {
+        self.has_parsed || !self.layout.trees.is_empty()
+    }
+
     /// The result, when nothing is wanted any more.
     pub fn into_layout(self) -> Layout {
         self.layout
@@ -156,8 +200,9 @@ impl Parser {
     fn handle_step(&mut self, step: Step, bytes: &[u8]) -> Result<(), Refusal> {
         match step {
             Step::Head => {
-                if let Some(position) = directory_position(bytes)? {
-                    self.want_directory(position, String::new(), 0)?;
+                if let Some(head) = Head::of_file(bytes)? {
+                    self.first_directory = Some(head.begin);
+                    self.want_directory(head.directory_position, String::new(), 0)?;
                 }
                 Ok(())
             }
@@ -212,11 +257,16 @@ impl Parser {
             if key.is_directory() {
                 let position = key.position.saturating_add(u64::from(key.key_len));
                 self.want_directory(position, name + "/", place.depth + 1)?;
-            } else if TreeClass::of(&key.class).is_some() {
+            } else if TreeClass::of(&key.class).is_some() && !self.is_early(&name, &key) {
                 self.found.push(Found { name, key });
             }
         }
         Ok(())
+    }
+
+    /// Whether a tree was found in the tail. A backup there is no reason to pass over the newest record.
+    fn is_early(&self, name: &str, key: &Key) -> bool {
+        self.early.iter().any(|(early, position)| early == name && *position == key.position)
     }
 
     /// All directories are read: the trees come next, the largest first.

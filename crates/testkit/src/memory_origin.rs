@@ -69,6 +69,8 @@ pub struct Script {
     pub latency: Duration,
     /// Rate of all answers together, in bytes per second.
     pub bytes_per_s: Option<u64>,
+    /// Bytes that take the place of its content, each from an offset on.
+    pub records: Arc<[(u64, Vec<u8>)]>,
 }
 
 /// The way that all answers take.
@@ -262,7 +264,8 @@ impl MemoryFile {
             let mut gate = state.gate.subscribe();
             let mut offset = range.start();
             while offset < range.end() {
-                let Script { chunk_len, read_error, ends_at, verifies_pages, .. } = state.script.lock().clone();
+                let Script { chunk_len, read_error, ends_at, verifies_pages, records, .. } =
+                    state.script.lock().clone();
                 let sent = offset - range.start();
                 let Ok(open) = gate.wait_for(|open| *open > sent).await.map(|open| *open) else { return };
                 if let Some((_, error)) = read_error.filter(|(fails_at, _)| offset >= *fails_at) {
@@ -278,7 +281,9 @@ impl MemoryFile {
                 if let Some(arrival) = state.arrival(len as u64) {
                     tokio::time::sleep_until(arrival).await;
                 }
-                let _ = sender.send(Ok(chunk_at(content, offset, len, verifies_pages)));
+                let mut bytes = MemoryOrigin::bytes_of(content, offset, len);
+                records.iter().for_each(|(place, record)| overlay(&mut bytes, offset, *place, record));
+                let _ = sender.send(Ok(chunk_of(bytes, offset, verifies_pages)));
                 outstanding.sent(len as u64);
                 offset += len as u64;
                 tokio::task::yield_now().await;
@@ -288,13 +293,31 @@ impl MemoryFile {
     }
 }
 
-/// The `len` bytes from `offset` on, with the checksums of their pages if they are `verified`.
-fn chunk_at(content: u8, offset: u64, len: usize, verified: bool) -> Chunk {
-    let sum = |page: ByteRange| {
-        crc32c(&MemoryOrigin::bytes_of(content, page.start(), usize::try_from(page.len()).unwrap_or_default()))
+/// Puts the part of a record at `place` that lies in them into the bytes from `offset` on.
+fn overlay(bytes: &mut [u8], offset: u64, place: u64, record: &[u8]) {
+    let (range, of_record) = (ByteRange::at(offset, bytes.len() as u64), ByteRange::at(place, record.len() as u64));
+    let Some(common) = range.intersection(of_record) else { return };
+    let part = |of: ByteRange| {
+        let at = |offset: u64| usize::try_from(offset - of.start()).unwrap_or_default();
+        at(common.start())..at(common.end())
     };
-    let page_sums = if verified { pages(ByteRange::at(offset, len as u64)).map(sum).collect() } else { Vec::new() };
-    Chunk { bytes: Bytes::from(MemoryOrigin::bytes_of(content, offset, len)), page_sums }
+    if let (Some(to), Some(from)) = (bytes.get_mut(part(range)), record.get(part(of_record))) {
+        to.copy_from_slice(from);
+    }
+}
+
+/// The bytes from `offset` on, with the checksums of their pages if they are `verified`.
+fn chunk_of(bytes: Vec<u8>, offset: u64, verified: bool) -> Chunk {
+    let mut page_sums = Vec::new();
+    if verified {
+        let mut rest = bytes.as_slice();
+        for page in pages(ByteRange::at(offset, bytes.len() as u64)) {
+            let (page, behind) = rest.split_at(usize::try_from(page.len()).unwrap_or_default());
+            page_sums.push(crc32c(page));
+            rest = behind;
+        }
+    }
+    Chunk { bytes: Bytes::from(bytes), page_sums }
 }
 
 impl State {

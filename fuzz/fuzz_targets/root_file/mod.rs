@@ -8,8 +8,13 @@ const KEY_LEN: usize = 48;
 /// Position of the record: behind header, directory and list of keys.
 const RECORD: usize = 256;
 
-/// Parses a file, and checks that all that is known of it lies in it.
+/// Parses a file, also with a tail that is known from the start, and checks that all that is known of it lies in it.
 pub fn parse(file: &[u8]) -> Layout {
+    parse_with(file, Some(file.len() / 2));
+    parse_with(file, None)
+}
+
+fn parse_with(file: &[u8], tail: Option<usize>) -> Layout {
     let len = file.len() as u64;
     let mut parser = Parser::new(len);
     let mut requests = 0;
@@ -18,6 +23,9 @@ pub fn parse(file: &[u8]) -> Layout {
         assert!(requests < 20_000);
         requests += 1;
         parser.handle_bytes(&file[range.start() as usize..range.end() as usize]);
+        if let Some(start) = tail.filter(|_| requests == 1) {
+            parser.handle_tail(start as u64, &file[start..]);
+        }
     }
     let layout = parser.into_layout();
     for tree in &layout.trees {

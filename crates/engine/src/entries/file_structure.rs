@@ -4,12 +4,9 @@ use crate::catalog::column_sets::Expected;
 use forebay_structure::{Advice, AdviceBounds, Adviser, Evidence, Observed, Reader, Tree};
 use forebay_types::ByteRange;
 use parking_lot::Mutex;
-use std::{
-    mem,
-    sync::{
-        Arc,
-        atomic::{AtomicU32, Ordering::Relaxed},
-    },
+use std::sync::{
+    Arc,
+    atomic::{AtomicU32, Ordering::Relaxed},
 };
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit};
 
@@ -20,6 +17,8 @@ pub(crate) struct FileStructure {
     /// Lengths of the metadata at both ends that were requested.
     head_len: AtomicU32,
     tail_len: AtomicU32,
+    /// Length of the tail that was fetched at the open.
+    fetched_tail_len: AtomicU32,
 }
 
 #[derive(Default)]
@@ -29,9 +28,9 @@ enum State {
     Parsing,
     Known {
         adviser: Adviser,
-        /// Bytes that may be fetched for each reader because of other files.
-        history_max: u64,
-        _memory: OwnedSemaphorePermit,
+        /// Bytes that may be fetched for each reader because of other files, if columns are expected.
+        history_max: Option<u64>,
+        memory: OwnedSemaphorePermit,
     },
     /// It has none that can be used.
     Useless,
@@ -113,21 +112,38 @@ impl FileStructure {
         is_unknown
     }
 
-    /// Ends it with the result, if there is one that can be used, and the columns of its trees that are expected to be read.
-    /// Because of these `history_max` bytes are fetched for each reader at most.
-    pub(crate) fn end(
+    /// Adds what is known by now, with memory for it, and the columns of its trees that are expected to be read. Because of these
+    /// `history_max` bytes are fetched for each reader at most.
+    pub(crate) fn add(
         &self,
-        result: Option<(Adviser, OwnedSemaphorePermit)>,
+        mut adviser: Adviser,
+        memory: OwnedSemaphorePermit,
         expected: &[(usize, Expected)],
         history_max: u64,
     ) {
-        let state = result.map_or(State::Useless, |(mut adviser, memory)| {
-            expected.iter().for_each(|(tree, expected)| adviser.expect(*tree, &expected.columns));
-            // Trees of one file are read by one job: what was wrong in one counts for all.
-            let history_max = expected.iter().map(|(_, expected)| expected.budget(history_max)).min().unwrap_or(0);
-            State::Known { adviser, history_max, _memory: memory }
-        });
-        drop(mem::replace(&mut *self.state.lock(), state));
+        expected.iter().for_each(|(tree, expected)| adviser.expect(*tree, &expected.columns));
+        // Trees of one file are read by one job: what was wrong in one counts for all.
+        let history_max = expected.iter().map(|(_, expected)| expected.budget(history_max)).min();
+        let mut state = self.state.lock();
+        match &mut *state {
+            State::Known { adviser: known, history_max: known_max, memory: held } => {
+                known.add(adviser);
+                held.merge(memory);
+                *known_max = match (*known_max, history_max) {
+                    (Some(one), Some(other)) => Some(one.min(other)),
+                    (one, other) => one.or(other),
+                };
+            }
+            unknown => *unknown = State::Known { adviser, history_max, memory },
+        }
+    }
+
+    /// Nothing is added any more.
+    pub(crate) fn end(&self) {
+        let mut state = self.state.lock();
+        if !matches!(*state, State::Known { .. }) {
+            *state = State::Useless;
+        }
     }
 
     /// Begins again with the next reader: there was no place for it.
@@ -143,6 +159,16 @@ impl FileStructure {
     /// Notes that the records begin so many bytes before the end.
     pub(crate) fn note_tail(&self, len: u64) {
         self.tail_len.fetch_max(u32::try_from(len).unwrap_or(u32::MAX), Relaxed);
+    }
+
+    /// Notes that so many bytes at the end are fetched.
+    pub(crate) fn note_fetched_tail(&self, len: u64) {
+        self.fetched_tail_len.fetch_max(u32::try_from(len).unwrap_or(u32::MAX), Relaxed);
+    }
+
+    /// Bytes at the end that are being fetched, or were.
+    pub(crate) fn fetched_tail(&self) -> u64 {
+        self.fetched_tail_len.load(Relaxed).into()
     }
 
     /// The lengths of head and tail that were requested.
@@ -201,7 +227,7 @@ impl FileStructure {
 
     fn ask<T>(&self, question: impl FnOnce(&Adviser, u64) -> T) -> Option<T> {
         match &*self.state.lock() {
-            State::Known { adviser, history_max, .. } => Some(question(adviser, *history_max)),
+            State::Known { adviser, history_max, .. } => Some(question(adviser, history_max.unwrap_or(0))),
             _ => None,
         }
     }

@@ -191,7 +191,11 @@ impl Pattern {
     fn new(file: &Arc<CachedFile>, tracker: &Arc<AccessTracker>, ranges: &[ByteRange]) -> Self {
         let is_by_structure = structure_parse::is_of_structure(ranges) && structure_parse::is_candidate(file);
         if is_by_structure {
-            file.structure.note_head(ranges.iter().map(|range| range.end()).max().unwrap_or(0));
+            if let [head] = ranges
+                && head.start() == 0
+            {
+                file.structure.note_head(head.len());
+            }
             structure_parse::start(file, tracker);
         }
         Self { recogniser: Recogniser::new(file.geometry), reader: is_by_structure.then(Reader::default) }

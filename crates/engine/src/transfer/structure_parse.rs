@@ -7,13 +7,16 @@ use crate::{
     transfer::planner::{ReadStep, fetch, plan},
 };
 use forebay_cache::AheadSource;
-use forebay_structure::{Adviser, Layout, Outcome, Parser};
+use forebay_structure::{Adviser, Layout, Outcome, Parser, Tree};
 use forebay_telemetry::StructureOutcome;
 use forebay_types::ByteRange;
 use std::{os::unix::fs::FileExt, sync::Arc, time::Duration};
 
 /// Longest first read of a reader that reads by the structure. Copies begin with more.
 const FIRST_READ_LEN_MAX: u64 = 128 << 10;
+
+/// Longest range of one that comes later: `TTreeCache` asks for no more.
+const RANGE_LEN_MAX: u64 = 2 << 20;
 
 /// Bytes at the beginning that each reader requests.
 pub(crate) const HEAD: ByteRange = ByteRange::at(0, 512);
@@ -37,9 +40,13 @@ pub(crate) fn is_candidate(file: &CachedFile) -> bool {
         && file.stored.as_ref().is_some_and(|stored| !stored.map.is_complete())
 }
 
-/// Whether a first read is one of a reader that looks at the structure.
+/// Whether a first read is one of a reader that looks at the structure. Copies begin with long reads. A reader may have begun with
+/// another handle: HTTP clients read over several connections, each of which opens the file, and opens it again after some seconds.
 pub(crate) fn is_of_structure(first: &[ByteRange]) -> bool {
-    matches!(first, [first] if first.start() == 0 && first.len() <= FIRST_READ_LEN_MAX)
+    match first {
+        [first] if first.start() == 0 => first.len() <= FIRST_READ_LEN_MAX,
+        ranges => !ranges.is_empty() && ranges.iter().all(|it| it.start() > 0 && it.len() <= RANGE_LEN_MAX),
+    }
 }
 
 /// Has the head and the tail of a file fetched that was opened just now: its reader comes to both. `known` are the lengths that
@@ -49,39 +56,39 @@ pub(crate) fn fetch_ends(file: &Arc<CachedFile>, known: Option<(u32, u32)>) {
     let head = ByteRange::at(0, head_len.clamp(HEAD.len(), FIRST_READ_LEN_MAX));
     // A quarter more: records of the next file may be longer.
     let tail_len = if tail_len > 0 { (tail_len + tail_len / 4).min(TAIL_LEN_MAX) } else { TAIL_LEN };
-    let tail = ByteRange::between(file.size().saturating_sub(tail_len), file.size());
+    let tail = tail_of(file, tail_len);
+    file.structure.note_fetched_tail(tail.len());
     for range in [head.clipped_to(file.size()), tail] {
         fetch(file, range, Purpose::ReadAhead, AheadSource::Structure, usize::MAX);
     }
 }
 
-/// Begins to parse a file, unless that was begun before. Afterwards what the reader of `tracker` is expected to read is fetched.
+/// Begins to parse a file, unless that was begun before. What the reader of `tracker` is expected to read is fetched then.
 pub(crate) fn start(file: &Arc<CachedFile>, tracker: &Arc<AccessTracker>) {
     if file.structure.begin() {
         tokio::spawn(run(Arc::clone(file), Arc::clone(tracker)));
     }
 }
 
+fn tail_of(file: &CachedFile, len: u64) -> ByteRange {
+    ByteRange::between(file.size().saturating_sub(len), file.size())
+}
+
 async fn run(file: Arc<CachedFile>, tracker: Arc<AccessTracker>) {
-    let structures = &file.context.structures;
-    let Some(_place) = structures.place() else { return file.structure.postpone() };
-    let (layout, outcome) = match parse(&file).await {
-        Some(layout) => {
-            let outcome = outcome_of(layout.outcome());
-            (layout, outcome)
-        }
-        None => (Layout::default(), StructureOutcome::Unreadable),
-    };
-    let adviser = Adviser::new(layout);
-    let expected = match &adviser {
-        Some(adviser) => expected_columns(&file, &tracker, adviser).await,
-        None => Vec::new(),
-    };
-    let known = adviser.and_then(|adviser| Some((structures.memory(adviser.len_bytes())?, adviser)));
-    let history_max = file.read_ahead.settings().structure_history_max;
-    file.structure.end(known.map(|(memory, adviser)| (adviser, memory)), &expected, history_max);
+    let Some(_place) = file.context.structures.place() else { return file.structure.postpone() };
+    let outcome = parse(&file, &tracker).await.unwrap_or(StructureOutcome::Unreadable);
+    file.structure.end();
     file.context.metrics.add_structure(outcome);
-    tracker.begin_by_history(&file);
+}
+
+/// Has fetched what the reader of `tracker` is expected to read of trees that were just parsed.
+async fn begin(file: &Arc<CachedFile>, tracker: &Arc<AccessTracker>, trees: Vec<Tree>) {
+    let Some(adviser) = Adviser::new(Layout { trees, ..Layout::default() }) else { return };
+    let expected = expected_columns(file, tracker, &adviser).await;
+    let Some(memory) = file.context.structures.memory(adviser.len_bytes()) else { return };
+    let history_max = file.read_ahead.settings().structure_history_max;
+    file.structure.add(adviser, memory, &expected, history_max);
+    tracker.begin_by_history(file);
 }
 
 /// The columns of each tree that the reader is expected to read, with the number of the tree.
@@ -97,30 +104,60 @@ async fn expected_columns(file: &CachedFile, tracker: &AccessTracker, adviser: &
 }
 
 /// Parses a file; `None` when it cannot be read, or takes too long.
-async fn parse(file: &Arc<CachedFile>) -> Option<Layout> {
+async fn parse(file: &Arc<CachedFile>, tracker: &Arc<AccessTracker>) -> Option<StructureOutcome> {
     let structures = &file.context.structures;
     let mut parser = Parser::new(file.size());
     let mut spent = Duration::ZERO;
+    let mut is_tail_known = false;
     while let Some(range) = parser.poll_wanted() {
         if spent > TIME_MAX || range.len() > structures.record_bytes_max() || file.is_retired() {
             return None;
         }
-        if let len @ ..=TAIL_LEN_MAX = file.size() - range.start() {
-            file.structure.note_tail(len);
+        let tail = tail_of(file, file.structure.fetched_tail());
+        if !is_tail_known && HEAD.end() < range.end() && range.end() <= tail.start() {
+            is_tail_known = true;
+            // The keys lie elsewhere, the record that they lead to does not: it is parsed while they come.
+            fetch(file, range, Purpose::ReadAhead, AheadSource::Structure, usize::MAX);
+            let bytes = read(file, tail).await?;
+            let step = move |parser: &mut Parser| parser.handle_tail(tail.start(), &bytes);
+            parser = parse_step(file, parser, &mut spent, step).await?;
+            note_tail(file, parser.early_start());
+            begin(file, tracker, parser.take_trees()).await;
+            continue;
         }
+        note_tail(file, Some(range.start()));
         let bytes = read(file, range).await?;
-        let _turn = structures.turn().await?;
-        let parsed = file.context.options.workers.run(move || {
-            let begun = forebay_net::clock::monotonic();
-            parser.handle_bytes(&bytes);
-            (parser, forebay_net::clock::monotonic().saturating_duration_since(begun))
-        });
-        let (continued, took) = parsed.await.ok()?;
-        parser = continued;
-        spent += took;
+        parser = parse_step(file, parser, &mut spent, move |parser| parser.handle_bytes(&bytes)).await?;
     }
     file.context.metrics.observe_structure_parse(spent);
-    Some(parser.into_layout())
+    begin(file, tracker, parser.take_trees()).await;
+    let has_parsed = parser.has_parsed();
+    Some(if has_parsed { StructureOutcome::Parsed } else { outcome_of(parser.into_layout().outcome()) })
+}
+
+/// One step of the parser, on a worker.
+async fn parse_step(
+    file: &CachedFile,
+    mut parser: Parser,
+    spent: &mut Duration,
+    step: impl FnOnce(&mut Parser) + Send + 'static,
+) -> Option<Parser> {
+    let _turn = file.context.structures.turn().await?;
+    let parsed = file.context.options.workers.run(move || {
+        let begun = forebay_net::clock::monotonic();
+        step(&mut parser);
+        (parser, forebay_net::clock::monotonic().saturating_duration_since(begun))
+    });
+    let (parser, took) = parsed.await.ok()?;
+    *spent += took;
+    Some(parser)
+}
+
+/// Notes that metadata begin at `start`, if that is near the end.
+fn note_tail(file: &CachedFile, start: Option<u64>) {
+    if let Some(len @ ..=TAIL_LEN_MAX) = start.map(|start| file.size() - start) {
+        file.structure.note_tail(len);
+    }
 }
 
 /// The bytes of `range`, by way of the disk: its reader wants them too.

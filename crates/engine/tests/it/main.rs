@@ -16,5 +16,6 @@ mod purge;
 mod random;
 mod read_ahead;
 mod reads;
+mod root_jobs;
 mod shared_files;
 mod validity;

@@ -47,6 +47,44 @@ fn tables_are_those_of_uproot() {
     }
 }
 
+/// Head and tail of a file of 37 MB that ROOT has written: 48 columns in 28 clusters.
+const HEAD: &[u8] = include_bytes!("../golden/flat.head");
+const TAIL: &[u8] = include_bytes!("../golden/flat.tail");
+const SIZE: u64 = 37_121_915;
+const TAIL_START: u64 = SIZE - TAIL.len() as u64;
+
+#[test]
+fn a_tree_in_the_tail_is_found_before_the_list_of_keys() {
+    let mut parser = Parser::new(SIZE);
+    parser.handle_tail(TAIL_START, TAIL);
+    assert!(!parser.has_parsed(), "what the file is shows its head");
+    parser.handle_bytes(HEAD);
+    parser.handle_tail(TAIL_START, TAIL);
+    let trees = parser.take_trees();
+    assert_eq!(trees.iter().map(|tree| (tree.name.as_str(), tree.columns.len())).collect::<Vec<_>>(), [("Events", 48)]);
+    assert!(parser.early_start().is_some_and(|start| start >= TAIL_START));
+    let mut requests = 0;
+    while let Some(range) = parser.poll_wanted() {
+        let (from, offset) = if range.start() < HEAD.len() as u64 { (HEAD, 0) } else { (TAIL, TAIL_START) };
+        let [start, end] = [range.start(), range.end()].map(|at| usize::try_from(at - offset).unwrap());
+        parser.handle_bytes(&from[start..end]);
+        requests += 1;
+    }
+    assert_eq!(requests, 2, "the first directory and its keys: its tree is known");
+    assert!(parser.has_parsed());
+    assert_eq!(parser.into_layout(), Layout::default());
+}
+
+#[test]
+fn a_record_at_another_place_than_it_states_is_none() {
+    for (offset, bytes) in [(TAIL_START - 1, TAIL), (TAIL_START, &TAIL[..1000])] {
+        let mut parser = Parser::new(SIZE);
+        parser.handle_bytes(HEAD);
+        parser.handle_tail(offset, bytes);
+        assert_eq!(parser.take_trees(), vec![]);
+    }
+}
+
 /// The first two bytes of each basket of a file as stored, and its inflated data, in order of columns.
 fn baskets(file: &[u8], expected: &str) -> Vec<([u8; 2], Vec<u8>)> {
     let read = |line: &str| {

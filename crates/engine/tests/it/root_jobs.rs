@@ -1,0 +1,234 @@
+//! Jobs on the files of a dataset of ROOT files at a far origin: the round trips that they wait for.
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may panic, its helpers too")]
+
+use crate::house::{House, collect, options, run_virtual};
+use forebay_cache::{ReadAheadSettings, StructureUse};
+use forebay_engine::{Handle, Options, ReadAheadOptions, Workers};
+use forebay_structure::{Parser, Tree};
+use forebay_testkit::MemoryOrigin;
+use forebay_types::ByteRange;
+use std::{sync::Arc, time::Duration};
+use tokio::time::Instant;
+
+/// Head and tail of a file that ROOT has written: 48 columns in 28 clusters, baskets of 28 kB.
+const HEAD: &[u8] = include_bytes!("../../../structure/tests/golden/flat.head");
+const TAIL: &[u8] = include_bytes!("../../../structure/tests/golden/flat.tail");
+const SIZE: u64 = 37_121_915;
+
+const ROUND_TRIP: Duration = Duration::from_millis(50);
+
+/// The columns that a job reads.
+const COLUMNS: [usize; 5] = [4, 11, 17, 30, 46];
+
+/// What a job does with one basket.
+const THINKING: Duration = Duration::from_millis(1);
+
+/// A file as its readers know it.
+struct RootFile {
+    /// Header, list of keys, record of the tree.
+    metadata: Vec<ByteRange>,
+    tree: Tree,
+}
+
+impl RootFile {
+    fn parse() -> Self {
+        let mut parser = Parser::new(SIZE);
+        let mut metadata = Vec::new();
+        while let Some(range) = parser.poll_wanted() {
+            metadata.push(range);
+            let (from, offset) =
+                if range.start() < HEAD.len() as u64 { (HEAD, 0) } else { (TAIL, SIZE - TAIL.len() as u64) };
+            let at = |place: u64| usize::try_from(place - offset).unwrap();
+            parser.handle_bytes(&from[at(range.start())..at(range.end())]);
+        }
+        let tree = parser.into_layout().trees.pop().unwrap();
+        Self { metadata, tree }
+    }
+
+    /// The baskets of a column.
+    fn baskets(&self, column: usize) -> Vec<ByteRange> {
+        let of_column = self.tree.items.iter().filter(|item| item.column() == column);
+        of_column.map(|item| item.range()).collect()
+    }
+
+    /// The baskets of all columns of the job, in order of clusters.
+    fn all_baskets(&self) -> Vec<ByteRange> {
+        let mut items: Vec<_> = self.tree.items.iter().filter(|item| COLUMNS.contains(&item.column())).collect();
+        items.sort_by_key(|item| (item.cluster(), item.offset()));
+        items.into_iter().map(|item| item.range()).collect()
+    }
+}
+
+/// A job that reads one file.
+struct Job {
+    handle: Handle,
+    waited: Duration,
+}
+
+impl Job {
+    async fn open(house: &House, path: &str, file: &RootFile) -> Self {
+        let mut job = Self { handle: house.open(path).await, waited: Duration::ZERO };
+        for range in &file.metadata {
+            job.read(&[*range]).await;
+        }
+        job
+    }
+
+    /// Reads as a front does: hits, and the rest as one request.
+    async fn read(&mut self, ranges: &[ByteRange]) {
+        let began = Instant::now();
+        let missed: Vec<ByteRange> =
+            ranges.iter().copied().skip_while(|range| self.handle.hit(*range).is_some()).collect();
+        for read in self.handle.read_many(&missed) {
+            collect(read).await.expect("the read succeeds");
+        }
+        self.waited += began.elapsed();
+        // sleep: on the paused clock it takes no time, and everything that is due meanwhile is done.
+        tokio::time::sleep(THINKING).await;
+    }
+
+    /// PyROOT without `TTreeCache`: each basket by itself.
+    async fn each_basket(&mut self, file: &RootFile) {
+        for basket in file.all_baskets() {
+            self.read(&[basket]).await;
+        }
+    }
+
+    /// `uproot.iterate`: the keys of all baskets one by one, then the baskets at once.
+    async fn iterate(&mut self, file: &RootFile) {
+        for column in COLUMNS {
+            for basket in file.baskets(column) {
+                self.read(&[ByteRange::at(basket.start(), 34)]).await;
+            }
+        }
+        for baskets in file.all_baskets().chunks(COLUMNS.len() * 4) {
+            self.read(baskets).await;
+        }
+    }
+
+    /// `RDataFrame`: compiles, and reads all baskets at once.
+    async fn frame(&mut self, file: &RootFile) {
+        // sleep: on the paused clock, as above.
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        self.read(&file.all_baskets()).await;
+    }
+
+    /// PyROOT with `TTreeCache`: the first baskets, then the rest.
+    async fn cached_loop(&mut self, file: &RootFile) {
+        let baskets = file.all_baskets();
+        let (first, rest) = baskets.split_at(COLUMNS.len());
+        self.read(first).await;
+        self.read(rest).await;
+    }
+
+    fn round_trips(&self) -> f64 {
+        self.waited.as_secs_f64() / ROUND_TRIP.as_secs_f64()
+    }
+}
+
+/// Where the keys are when they fill a gap between baskets.
+const GAP: u64 = 8_000_000;
+
+/// The records of the file. With `is_in_gap` the list of keys is where ROOT often writes it: in a gap that an older record of the
+/// tree has left.
+fn records(file: &RootFile, is_in_gap: bool) -> Vec<(u64, Vec<u8>)> {
+    let (mut head, tail_start) = (HEAD.to_vec(), SIZE - TAIL.len() as u64);
+    let mut records = vec![(tail_start, TAIL.to_vec())];
+    if is_in_gap {
+        let [_, directory, keys, ..] = file.metadata.as_slice() else { panic!("a file with keys") };
+        let at = |offset: u64| usize::try_from(offset).unwrap();
+        // The position of the keys, in four bytes of the record of the directory.
+        let position = at(directory.start()) + 26;
+        head[position..position + 4].copy_from_slice(&u32::try_from(GAP).unwrap().to_be_bytes());
+        let stored = &TAIL[at(keys.start() - tail_start)..at(keys.end() - tail_start)];
+        records.push((GAP, stored.to_vec()));
+    }
+    records.push((0, head));
+    records
+}
+
+fn house(root: &tempfile::TempDir, structure: StructureUse, records: Vec<(u64, Vec<u8>)>) -> House {
+    let origin = MemoryOrigin::new(SIZE);
+    origin.script(|script| {
+        script.verifies_pages = false;
+        (script.latency, script.bytes_per_s, script.chunk_len) = (ROUND_TRIP, Some(117_500_000), 64 << 10);
+        script.records = records.into();
+    });
+    let settings = ReadAheadSettings { structure, ..ReadAheadSettings::default() };
+    let read_ahead = ReadAheadOptions { settings, ..ReadAheadOptions::default() };
+    let workers = Workers::Inline(Arc::new(|| Duration::ZERO));
+    House::build_with(root.path(), origin, Options { read_ahead, budget_bytes: 256 << 20, workers, ..options() })
+}
+
+fn asked_bytes(house: &House) -> u64 {
+    house.origin.asked().iter().map(|range| range.len()).sum()
+}
+
+/// The cost of a job on one file.
+#[derive(Debug)]
+struct Cost {
+    round_trips: f64,
+    bytes: u64,
+}
+
+/// The costs of the first two files of a dataset.
+fn costs(structure: StructureUse, is_in_gap: bool, read: impl AsyncFn(&mut Job, &RootFile)) -> Vec<Cost> {
+    let mut file = RootFile::parse();
+    let records = records(&file, is_in_gap);
+    if is_in_gap {
+        file.metadata[2] = ByteRange::at(GAP, file.metadata[2].len());
+    }
+    let mut costs = Vec::new();
+    run_virtual(async {
+        let root = tempfile::tempdir().unwrap();
+        let house = house(&root, structure, records);
+        for number in 0..2 {
+            let before = asked_bytes(&house);
+            let mut job = Job::open(&house, &format!("/set/{number}.root"), &file).await;
+            read(&mut job, &file).await;
+            let round_trips = job.round_trips();
+            drop(job);
+            // sleep: as above; what the close begins is done.
+            tokio::time::sleep(Duration::from_secs(10)).await;
+            costs.push(Cost { round_trips, bytes: asked_bytes(&house) - before });
+        }
+    });
+    costs
+}
+
+/// Compares the costs of a job with and without the structure. A file moves 0.1 s over the link, two round trips, if all blocks of
+/// its columns are fetched.
+fn check(name: &str, first_max: f64, next_max: f64, read: impl AsyncFn(&mut Job, &RootFile)) {
+    let without = costs(StructureUse::Off, false, &read).remove(0);
+    let with = costs(StructureUse::LearnAndRemember, false, &read);
+    for (number, (cost, max)) in with.iter().zip([first_max, next_max]).enumerate() {
+        assert!(cost.round_trips <= max, "{name}, file {number}: {cost:?}");
+        assert!(cost.bytes <= without.bytes + (128 << 10), "{name}, file {number}: {cost:?}, without: {without:?}");
+    }
+}
+
+#[test]
+fn a_loop_waits_for_its_first_baskets_only() {
+    check("loop", 6.5, 3.0, Job::each_basket);
+}
+
+#[test]
+fn keys_of_baskets_that_are_read_one_by_one_are_fetched_before_they_are_read() {
+    check("iterate", 7.5, 5.5, Job::iterate);
+}
+
+#[test]
+fn baskets_are_fetched_while_a_job_compiles() {
+    check("frame", 3.5, 1.1, Job::frame);
+}
+
+#[test]
+fn a_loop_with_a_cache_of_its_own_waits_for_two_vectors() {
+    check("cached", 4.0, 4.6, Job::cached_loop);
+}
+
+#[test]
+fn keys_in_a_gap_delay_no_basket() {
+    let costs = costs(StructureUse::LearnAndRemember, true, Job::each_basket);
+    assert!(costs[1].round_trips < 3.3, "{costs:?}");
+}
