@@ -121,6 +121,25 @@ impl Job {
         self.read(rest).await;
     }
 
+    /// PyROOT with `TTreeCache` and all columns: adjacent baskets are one range, and a cluster is one request.
+    async fn whole_clusters(&mut self, file: &RootFile) {
+        let of_cluster = |cluster: u32| {
+            let mut ranges: Vec<ByteRange> = Vec::new();
+            for item in file.tree.items.iter().filter(|item| item.cluster() == cluster) {
+                match ranges.last_mut() {
+                    Some(last) if last.end() == item.offset() => *last = ByteRange::between(last.start(), item.end()),
+                    _ => ranges.push(item.range()),
+                }
+            }
+            ranges
+        };
+        for cluster in 0..file.tree.clusters {
+            self.read(&of_cluster(cluster)).await;
+            // sleep: on the paused clock, as above.
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+
     fn round_trips(&self) -> f64 {
         self.waited.as_secs_f64() / ROUND_TRIP.as_secs_f64()
     }
@@ -225,6 +244,15 @@ fn baskets_are_fetched_while_a_job_compiles() {
 #[test]
 fn a_loop_with_a_cache_of_its_own_waits_for_two_vectors() {
     check("cached", 4.0, 4.6, Job::cached_loop);
+}
+
+#[test]
+fn a_job_that_reads_all_waits_as_long_as_without() {
+    let [without, with] = [StructureUse::Off, StructureUse::LearnAndRemember]
+        .map(|structure| costs(structure, false, Job::whole_clusters));
+    for cost in &with {
+        assert!(cost.round_trips <= without[0].round_trips && cost.bytes <= without[0].bytes, "{with:?} {without:?}");
+    }
 }
 
 #[test]
