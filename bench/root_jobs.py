@@ -6,6 +6,7 @@ Runs on the first host of `forebay-wan up` with paths `client:cache`, `cache:ori
 from __future__ import annotations
 
 import argparse
+import csv
 import json
 import os
 import shutil
@@ -19,14 +20,12 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from urllib.request import urlopen
 
-COLUMNS = 320
-CLUSTERS = 28
-ENTRIES = 10_000
+KINDS = ("flat", "fat", "ntuple")
 # Files of a dataset: one content under several names.
 FILES = 10
-FAT_COLUMNS, FAT_VALUES, FAT_CLUSTERS, FAT_ENTRIES = 9, 600, 4, 1000
 PORTS = {"origin": 21094, "cache": 21095, "admin": 21096}
 START_SECONDS = 30.0
+SETTLING_SECONDS = 0.5
 
 # Each prints the seconds that its loop took.
 PROLOGUE = """import sys, time
@@ -83,12 +82,15 @@ sums[0].GetValue()
 """
 JOBS = {
     "B": (10, PROLOGUE + PYROOT + LOOP.format(cache=0) + REPORT),
-    "C": (5, PROLOGUE + UPROOT + "for a in uproot.iterate(url + ':Events', names, library='np'): pass\n" + REPORT),
+    "C": (
+        5,
+        PROLOGUE + UPROOT + "for a in uproot.iterate(url + ':Events', names, library='np'): pass\n" + REPORT,
+    ),
     "D": (
         5,
         PROLOGUE
         + UPROOT
-        + "for a in uproot.iterate(url + ':Events', names, step_size=10_000, library='np'): pass\n"
+        + "for a in uproot.iterate(url + ':Events', names, step_size=8_000, library='np'): pass\n"
         + REPORT,
     ),
     "E": (
@@ -100,7 +102,10 @@ JOBS = {
         PROLOGUE + PYROOT + "ROOT.EnableImplicitMT(2)\n" + SUMS + REPORT,
     ),
     # Opens a tree, for a session with the origin.
-    "W": (1, PROLOGUE + PYROOT + "f = ROOT.TFile.Open(url)\nf.Get('Events').GetEntry(0)\n" + REPORT),
+    "W": (
+        1,
+        PROLOGUE + PYROOT + "f = ROOT.TFile.Open(url)\nf.Get('Events').GetEntry(0)\n" + REPORT,
+    ),
     "A": (3, PROLOGUE + PYROOT + RARE + REPORT),
     "F": (8, PROLOGUE + PYROOT + SUMS + REPORT),
     "H": (3, PROLOGUE + PYROOT + FAT + REPORT),
@@ -113,38 +118,12 @@ DATASETS = {"F": "ntuple", "H": "fat", "I": "fat"}
 XCACHES = {"xcache": Path("/usr")}
 
 
-def make_files(directory: Path) -> None:
+def make_files(directory: Path, python: str) -> None:
     """Files of random numbers, of each kind one content under several names."""
-    import numpy
-    import uproot
-
-    random = numpy.random.default_rng(1)
-    names = [f"x{number:03}" for number in range(COLUMNS)]
-
-    def cluster() -> dict[str, object]:
-        values = random.normal(size=(COLUMNS, ENTRIES)).astype("float32")
-        # No two baskets are of the same length.
-        for column in values:
-            column[: random.integers(ENTRIES // 4)] = 0
-        return dict(zip(names, values, strict=True))
-
-    for kind in ("flat", "ntuple", "fat"):
-        (directory / kind).mkdir(exist_ok=True)
-        first = directory / kind / "0.root"
-        with uproot.recreate(first, compression=uproot.ZLIB(1)) as file:
-            if kind == "fat":
-                columns = [f"y{number}" for number in range(FAT_COLUMNS)]
-                tree = file.mktree("Events", dict.fromkeys(columns, ("float32", (FAT_VALUES,))))
-                for _ in range(FAT_CLUSTERS):
-                    shape = (FAT_ENTRIES, FAT_VALUES)
-                    tree.extend({name: random.normal(size=shape).astype("float32") for name in columns})
-            else:
-                make = file.mktree if kind == "flat" else file.mkrntuple
-                tree = make("Events", dict.fromkeys(names, "float32"))
-                for _ in range(CLUSTERS):
-                    tree.extend(cluster())
+    subprocess.run([python, Path(__file__).with_name("root_files.py"), directory], check=True)
+    for kind in KINDS:
         for number in range(1, FILES):
-            (directory / kind / f"{number}.root").hardlink_to(first)
+            (directory / kind / f"{number}.root").hardlink_to(directory / kind / "0.root")
 
 
 class Lab:
@@ -161,6 +140,12 @@ class Lab:
             if host in ends and seen_from in ends:
                 return str(ends[host])
         raise SystemExit(f"no path from {seen_from} to {host}")
+
+    def round_trip_s(self) -> float:
+        """The round trip between cache and origin."""
+        ends = ({end["host"] for end in path["ends"]} for path in self.plan["paths"])
+        times = (path["rtt_ms"] for path in self.plan["paths"])
+        return next(time for hosts, time in zip(ends, times, strict=True) if hosts == {"cache", "origin"}) / 1000
 
     def start(self, host: str, command: list[str], log: str) -> subprocess.Popen[bytes]:
         """Starts a program on a host."""
@@ -201,7 +186,11 @@ class Lab:
             f"xrd.port {PORTS['cache']}\npfc.ram 1g\npfc.diskusage 0.98 0.99\n"
         )
         as_nobody = ["runuser", "-u", "nobody", "--"]
-        program = ["env", f"LD_LIBRARY_PATH={XCACHES[name] / 'lib'}", str(XCACHES[name] / "bin" / "xrootd")]
+        program = [
+            "env",
+            f"LD_LIBRARY_PATH={XCACHES[name] / 'lib'}",
+            str(XCACHES[name] / "bin" / "xrootd"),
+        ]
         server = self.start("cache", [*as_nobody, *program, "-c", str(config), "-n", "x"], "xcache.log")
         try:
             address = self.address("cache", "client")
@@ -291,22 +280,81 @@ def wait_for_port(host: str, port: int) -> None:
             time.sleep(0.05)
 
 
-def run(python: dict[str, str], job: str, url: str) -> float:
-    """The seconds of one job."""
-    columns, script = JOBS[job]
-    interpreter = python["uproot" if "uproot" in script else "root"]
-    done = subprocess.run([interpreter, "-c", script, url, str(columns)], capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        raise SystemExit(f"{job}: {done.stderr}")
-    return float(done.stdout.split()[-1])
+class Client:
+    """Runs jobs, and has the XRootD client record when each of its calls began and ended."""
+
+    def __init__(self, directory: Path, python: dict[str, str], round_trip_s: float) -> None:
+        self.directory, self.python, self.round_trip_s = directory, python, round_trip_s
+        self.recorders = {
+            name: subprocess.run(
+                [program, "-c", f"import {module}; print({module}.__path__[0])"],
+                capture_output=True,
+                text=True,
+                check=True,
+            ).stdout.split()[-1]
+            for (name, program), module in zip(python.items(), ("pyxrootd", "ROOT"), strict=True)
+        }
+
+    def run(self, job: str, url: str) -> dict[str, object]:
+        """The seconds of one job, and those in which it waited for an answer."""
+        columns, script = JOBS[job]
+        name = "uproot" if "uproot" in script else "root"
+        (library,) = Path(self.recorders[name]).rglob("libXrdClRecorder-*.so")
+        record = self.directory / "record.csv"
+        record.unlink(missing_ok=True)
+        plugins = self.directory / "plugins"
+        plugins.mkdir(exist_ok=True)
+        server = url.split("//")[1]
+        (plugins / "recorder.conf").write_text(
+            f"url = root://{server}\nlib = {library}\nenable = true\noutput = {record}\n"
+        )
+        done = subprocess.run(
+            [self.python[name], "-c", script, url, str(columns)],
+            capture_output=True,
+            text=True,
+            check=False,
+            env={**os.environ, "XRD_PLUGINCONFDIR": str(plugins)},
+        )
+        if done.returncode != 0:
+            raise SystemExit(f"{job}: {done.stderr}")
+        waits = waits_of(record)
+        far = [wait for wait in waits if wait >= self.round_trip_s]
+        return {
+            "job_s": round(float(done.stdout.split()[-1]), 3),
+            "wait_s": round(sum(waits), 3),
+            # Times at which it waited for a round trip or longer, and the whole round trips in them.
+            "far_waits": len(far),
+            "round_trips": sum(int(wait / self.round_trip_s) for wait in far),
+        }
+
+
+def waits_of(record: Path) -> list[float]:
+    """The times in which any call was under way, in seconds."""
+    with record.open() as lines:
+        calls = sorted((float(line[2]), float(line[4])) for line in csv.reader(lines) if line[1] != "Close")
+    waits: list[tuple[float, float]] = []
+    for begin, end in calls:
+        if waits and begin <= waits[-1][1]:
+            waits[-1] = (waits[-1][0], max(waits[-1][1], end))
+        else:
+            waits.append((begin, end))
+    return [end - begin for begin, end in waits]
 
 
 def main() -> None:
     """Runs the jobs by each way, and prints a row for each."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--jobs", default="A,B,C,D,E,E2,F,G,H,I")
-    parser.add_argument("--ways", default="direct,xcache,forebay-off,forebay-learn,forebay-learn-and-remember")
-    parser.add_argument("--files", type=int, default=2, help="files that each job reads one after the other")
+    parser.add_argument(
+        "--ways",
+        default="direct,xcache,forebay-off,forebay-learn,forebay-learn-and-remember",
+    )
+    parser.add_argument(
+        "--files",
+        type=int,
+        default=2,
+        help="files that each job reads one after the other",
+    )
     parser.add_argument("--runs", type=int, default=1)
     parser.add_argument("--forebay", required=True)
     parser.add_argument("--wan", required=True)
@@ -316,7 +364,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path)
     args = parser.parse_args()
     if not (args.data / "fat" / f"{FILES - 1}.root").exists():
-        make_files(args.data)
+        make_files(args.data, args.root_python)
     if args.xrootd6:
         XCACHES["xcache6"] = args.xrootd6
     python = {"uproot": sys.executable, "root": args.root_python}
@@ -325,25 +373,26 @@ def main() -> None:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="root-jobs-")))
         directory.chmod(0o755)
         lab = Lab(directory, args.forebay, args.wan)
+        client = Client(directory, python, lab.round_trip_s())
         stack.enter_context(lab.origin(args.data))
         time.sleep(2)
         # Interleaved: a busy moment of the machine hits all ways.
         for job in args.jobs.split(","):
             for number in range(args.runs):
                 for way in args.ways.split(","):
-                    for row in measure(lab, python, job, way, args.files):
+                    for row in measure(lab, client, job, way, args.files):
                         rows.append({"run": number, **row})
                         print(json.dumps(rows[-1]), flush=True)
     if args.out:
         args.out.write_text(json.dumps(rows, indent=2) + "\n")
 
 
-def measure(lab: Lab, python: dict[str, str], job: str, way: str, files: int) -> Iterator[dict[str, object]]:
-    """A job on cold files of one dataset, and again on the last one: the difference is the time that it waited."""
+def measure(lab: Lab, client: Client, job: str, way: str, files: int) -> Iterator[dict[str, object]]:
+    """A job on cold files of one dataset."""
     dataset = DATASETS.get(job, "flat")
     if way == "direct":
         url = f"root://{lab.address('origin', 'client')}:{PORTS['origin']}/"
-        yield timed(lab, python, job, way, f"{url}/{dataset}/1.root") | {"file": 1}
+        yield timed(lab, client, job, way, f"{url}/{dataset}/1.root") | {"file": 1}
         return
     is_forebay = way.startswith("forebay")
     # Without memory all files are equal.
@@ -351,26 +400,23 @@ def measure(lab: Lab, python: dict[str, str], job: str, way: str, files: int) ->
     with lab.cache(way) if is_forebay else lab.xcache(way) as url:
         # The session with the origin is in use; of another dataset.
         other = "fat" if dataset == "flat" else "flat"
-        run(python, "W", f"{url}/{other}/0.root")
-        rows = []
+        client.run("W", f"{url}/{other}/0.root")
         for number in range(1, files + 1):
             before = lab.metrics() if is_forebay else {}
-            row = timed(lab, python, job, way, f"{url}/{dataset}/{number % FILES}.root") | {"file": number}
+            row = timed(lab, client, job, way, f"{url}/{dataset}/{number % FILES}.root") | {"file": number}
             if is_forebay:
+                # sleep: what was closed is counted and learned a moment later.
+                time.sleep(SETTLING_SECONDS)
                 row |= {key: round(value - before[key], 2) for key, value in lab.metrics().items()}
-            rows.append(row)
-        # After a moment in which what was closed is counted and on the disk.
-        warm = run(python, job, f"{url}/{dataset}/{files % FILES}.root")
-        for row in rows:
-            yield row | {"warm_s": round(warm, 3)}
+            yield row
 
 
-def timed(lab: Lab, python: dict[str, str], job: str, way: str, url: str) -> dict[str, object]:
-    """The time of a job, and the bytes that the origin has sent meanwhile."""
+def timed(lab: Lab, client: Client, job: str, way: str, url: str) -> dict[str, object]:
+    """The times of a job, and the bytes that the origin has sent meanwhile."""
     before = lab.sent_bytes()
-    seconds = run(python, job, url)
+    times = client.run(job, url)
     sent = lab.sent_bytes() - before
-    return {"job": job, "way": way, "cold_s": round(seconds, 3), "origin_mb": round(sent / 1e6, 1)}
+    return {"job": job, "way": way, **times, "origin_mb": round(sent / 1e6, 1)}
 
 
 if __name__ == "__main__":
