@@ -6,12 +6,15 @@ import http.client
 import json
 import socket
 import struct
+import xml.etree.ElementTree
 from typing import Any
 
 from harness import forebay, xrootd
 from harness.clients import fetch
 from harness.content import Pattern, assert_same
 from harness.ground import Ground
+from harness.metrics import Metrics
+from harness.process import Process
 from harness.waiting import until
 
 PATH = "/sizes/many-blocks.bin"
@@ -63,8 +66,11 @@ def test_two_collectors_get_what_a_client_has_read(
             first.append((datagram, sender))
             seen.setdefault(chr(datagram[0]), []).append(datagram)
         second = received(receivers[1], len(first))
-        count, sent_total = 2 * len(first), "forebay_stream_datagrams_sent_total"
-        metrics = until(lambda: (now := cache.metrics()).total(sent_total) >= count and now, "all are counted")
+        # A datagram is counted after it was sent.
+        counter = "forebay_stream_datagrams_sent_total"
+        metrics = until(
+            lambda: (now := cache.metrics()).total(counter) >= 2 * len(first) and now, "all datagrams are counted"
+        )
         assert metrics.total("forebay_stream_events_dropped_total") == 0
         assert metrics.total("forebay_stream_datagrams_failed_total") == 0
         sent = metrics.total("forebay_client_bytes_total")
@@ -120,4 +126,73 @@ def test_ranges_of_a_file_on_a_connection_of_http_are_one_record(
     assert (read, reads) == (sum(last + 1 - first for first, last in ranges), len(ranges))
     (event,) = [datagram for datagram in seen if chr(datagram[0]) == "g"]
     assert json.loads(event[24:].rstrip(b"\0"))["lfn"] == PATH
+    receiver.close()
+
+
+def reports(text: str) -> list[dict[str, str]]:
+    """The complete reports that `mpxstats` has printed: lines of names and values, and an empty one at the end."""
+    parts = text.split("\n\n")[:-1]
+    return [dict(line.split(" ", 1) for line in part.splitlines() if " " in line) for part in parts]
+
+
+def counted(metrics: Metrics) -> dict[str, float]:
+    """The values of a report with the same meaning as the metrics."""
+    requests = {
+        kind: metrics.total("forebay_client_requests_total", kind=kind) for kind in ("open", "read", "pgread", "readv")
+    }
+    return {
+        "link.num": metrics.total("forebay_connections"),
+        "link.tot": metrics.total("forebay_connections_accepted_total"),
+        "link.out": metrics.total("forebay_client_bytes_total"),
+        "xrootd.ops.open": requests["open"],
+        "xrootd.ops.rd": requests["read"] + requests["pgread"],
+        "xrootd.ops.rv": requests["readv"],
+        "xrootd.err": metrics.total("forebay_client_errors_total"),
+        "ofs.opr": metrics.total("forebay_open_handles"),
+        "cache.rd.in": metrics.total("forebay_origin_bytes_total"),
+        "cache.rd.out": metrics.total("forebay_client_bytes_total"),
+        "cache.rd.hits": metrics.total("forebay_request_seconds_count", outcome="hit"),
+        "cache.saved": metrics.total("forebay_disk_written_bytes_total"),
+        "cache.files.closed": metrics.total("forebay_files_read_total"),
+        "cache.mem.size": metrics.total("forebay_budget_bytes"),
+    }
+
+
+def test_summary_reports_have_the_numbers_of_the_metrics(
+    ground: Ground, plain_origin: xrootd.Origin, patterns: dict[str, Pattern]
+) -> None:
+    store = ground.directory("store")
+    receiver, port = collector(), ground.free_port()
+    mpxstats = Process("mpxstats", ["mpxstats", "-f", "flat", "-p", str(port)], ground.directory("mpxstats"))
+    configuration: dict[str, Any] = {
+        "export": [{"path": "/", "origins": [plain_origin.url]}],
+        "monitoring": {
+            "summary_collectors": [f"127.0.0.1:{port}", f"127.0.0.1:{receiver.getsockname()[1]}"],
+            "summary_interval": "1s",
+            "site": "LAB",
+            "instance": "one",
+        },
+        "store": {"path": str(store / "s")},
+    }
+    with forebay.configured(ground, configuration, store=store) as cache:
+        for _ in range(2):
+            assert_same(fetch("xrdcp", ground, cache.file_url(PATH)), patterns[PATH].all(), "xrdcp")
+        until(lambda: cache.metrics().total("forebay_connections") == 0, "the clients have left")
+        expected = counted(cache.settled_metrics())
+        assert (expected["xrootd.ops.open"], expected["cache.files.closed"]) == (2, 2)
+        assert expected["cache.rd.hits"] > 0
+
+        def equal() -> dict[str, str] | None:
+            """A report that equals the metrics."""
+            found = reports(mpxstats.stdout_path.read_text())
+            same = [report for report in found if all(report.get(name) == f"{expected[name]:.0f}" for name in expected)]
+            return same[0] if same else None
+
+        report = until(equal, f"a report of {expected}")
+    mpxstats.stop()
+    assert (report["pgm"], report["ins"]) == ("xrootd", "one")
+    root = xml.etree.ElementTree.fromstring(receiver.recv(65_535))
+    assert (root.get("site"), root.get("src", "").rpartition(":")[2]) == ("LAB", str(cache.port))
+    blocks = [block.get("id") for block in root]
+    assert blocks == ["info", "link", "sched", "xrootd", "ofs", "oss", "cache", "sgen"]
     receiver.close()

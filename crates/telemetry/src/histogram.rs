@@ -31,6 +31,11 @@ impl AtomicHistogram {
         }
         self.sum_nanos.fetch_add(nanos.saturating_mul(count), Ordering::Relaxed);
     }
+
+    /// The number of durations.
+    pub(crate) fn count(&self) -> u64 {
+        self.buckets.iter().map(|bucket| bucket.load(Ordering::Relaxed)).sum()
+    }
 }
 
 impl EncodeMetric for &AtomicHistogram {

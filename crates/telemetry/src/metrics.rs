@@ -226,6 +226,11 @@ impl Metrics {
         self.0.others.request_seconds.of(outcome).observe(duration, count);
     }
 
+    /// Reads that were answered with this outcome.
+    pub(crate) fn requests_of(&self, outcome: Outcome) -> u64 {
+        self.0.others.request_seconds.of(outcome).count()
+    }
+
     /// Counts the time in which the structure of a file was parsed, without waits.
     pub fn observe_structure_parse(&self, duration: Duration) {
         self.0.others.structure_parse_seconds.observe(duration, 1);
@@ -312,6 +317,16 @@ impl Metrics {
     /// Exports the disks of the cache; `read` is called at each scrape. Only the first call has an effect.
     pub fn watch_disks(&self, read: impl Fn() -> Vec<DiskGauges> + Send + Sync + 'static) {
         self.0.others.disks.watch(read);
+    }
+
+    /// The disks of the cache; empty before [`Metrics::watch_disks`].
+    pub(crate) fn disks(&self) -> Vec<DiskGauges> {
+        self.0.others.disks.read().unwrap_or_default()
+    }
+
+    /// Running tasks; `None` before [`Metrics::watch_tasks`].
+    pub(crate) fn tasks(&self) -> Option<u64> {
+        self.0.others.tasks.read()
     }
 
     /// Exports sums of accesses by group; `read` is called at each scrape. Only the first call has an effect.

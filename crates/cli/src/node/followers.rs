@@ -71,13 +71,14 @@ fn follow_reads(config: &Config, is_administered: bool) -> Option<Popularity> {
     Some(Popularity::new((forebay_net::clock::monotonic(), forebay_net::clock::now_unix())))
 }
 
-/// Starts the accounting streams, if they have a collector.
+/// Starts accounting streams and summary reports, if they have a collector.
 fn start_streams(config: &Config, address: Option<&SocketAddr>, metrics: &Metrics) -> anyhow::Result<Option<Streams>> {
-    if config.monitoring.collectors.is_empty() {
+    if !config.monitoring.has_collectors() {
         return Ok(None);
     }
     let port = address.map_or(0, SocketAddr::port);
-    let options = StreamOptions { port, ..config.monitoring.clone() };
+    let host = config.server.options.host_name.clone().unwrap_or_else(gate::own_host_name);
+    let options = StreamOptions { port, host, ..config.monitoring.clone() };
     let clock = forebay_net::clock::now_unix;
     let streams = Streams::start(options, clock, metrics.clone()).context("starting the accounting streams")?;
     Ok(Some(streams))

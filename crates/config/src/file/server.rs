@@ -207,5 +207,9 @@ section! {
         identity_interval: Time<1_000> => identity = Value::default(r#""5m""#),
         /// Size of datagrams in bytes. Larger ones than the default are sent in fragments by most networks.
         datagram_bytes: Number<usize, 512, 65_472> => datagram_bytes = Value::default("1472"),
+        /// Receivers of summary reports: counters of the server as XML, as by the directive `xrd.report` of XRootD.
+        summary_collectors: List<Collector, 0, COLLECTORS_MAX> => summary_collectors = Value::default("[]").sample(r#"["collector.example.org:9931"]"#),
+        /// Interval of summary reports.
+        summary_interval: Time<1_000> => summary = Value::default(r#""60s""#),
     }
 }

@@ -57,6 +57,8 @@ shared_from_opens = 2
 [monitoring]
 collectors = [\"collector.example.org:9930\"]
 datagram_bytes = 65472
+summary_collectors = [\"collector.example.org:9931\"]
+summary_interval = \"5s\"
 ",
         GOOD.replace("[store]", "[store]\nfile_size_max = \"100GiB\"")
     );
@@ -76,6 +78,8 @@ datagram_bytes = 65472
     assert!(!config.cluster.paths.is_empty());
     assert_eq!(config.monitoring.collectors, ["collector.example.org:9930"]);
     assert_eq!(config.monitoring.datagram_bytes, 65_472);
+    assert_eq!(config.monitoring.summary_collectors, ["collector.example.org:9931"]);
+    assert_eq!(config.monitoring.summary, Duration::from_secs(5));
     assert!(config.forwarding.allows(&"a.example.org:7".parse().unwrap()));
     let named = ["*.example.com", "192.0.2.0/24"].map(|host| host.parse().unwrap());
     assert_eq!(config.forwarding_redirects, RedirectTargets::Named(named.to_vec()));
@@ -103,6 +107,8 @@ fn each_mistake_is_refused_with_its_place() {
         ("[cluster]\nplacement = \"tree\"", "11:13", "\"file\" or \"directory\""),
         ("[monitoring]\ncollectors = [\"here\"]", "11:15", "`here` is not a collector"),
         ("[monitoring]\ncollectors = [\"here:0\"]", "11:15", "`here:0` is not a collector"),
+        ("[monitoring]\nsummary_collectors = [\":1\"]", "11:23", "`:1` is not a collector"),
+        ("[monitoring]\nsummary_interval = \"999ms\"", "11:20", "1s"),
         ("[monitoring]\ndatagram_bytes = 511", "11:18", "512"),
         ("[monitoring]\ndatagram_bytes = 65473", "11:18", "65472"),
         ("[sever]\n", "10:2", "unknown name `sever`: did you mean [server]?"),

@@ -7,6 +7,7 @@ mod composer;
 mod pauses;
 mod reads;
 mod socket;
+mod summary;
 
 use crate::{
     FileUse, HandleAccount, Metrics,
@@ -24,6 +25,7 @@ use std::{
 
 use composer::Composer;
 use socket::Socket;
+use summary::Summaries;
 
 /// Events that wait for the thread: two seconds at 10,000 opens and closes per second; further ones are dropped.
 const EVENTS_MAX: usize = 40_000;
@@ -50,6 +52,19 @@ pub struct StreamOptions {
     pub identity: Duration,
     /// Size that a datagram exceeds only if one record is longer.
     pub datagram_bytes: usize,
+    /// Receivers of summary reports, as `HOST:PORT`.
+    pub summary_collectors: Vec<String>,
+    /// Interval of summary reports.
+    pub summary: Duration,
+    /// Name of this machine in summary reports.
+    pub host: String,
+}
+
+impl StreamOptions {
+    /// Whether anything is sent.
+    pub fn has_collectors(&self) -> bool {
+        !(self.collectors.is_empty() && self.summary_collectors.is_empty())
+    }
 }
 
 /// Without a collector, nothing is sent.
@@ -65,6 +80,9 @@ impl Default for StreamOptions {
             identity: Duration::from_secs(300),
             // With the headers of IP and UDP one Ethernet frame, so that networks do not fragment it.
             datagram_bytes: 1472,
+            summary_collectors: Vec::new(),
+            summary: Duration::from_secs(60),
+            host: String::new(),
         }
     }
 }
@@ -74,6 +92,8 @@ impl Default for StreamOptions {
 pub struct Streams {
     queue: SyncSender<Event>,
     metrics: Metrics,
+    /// Without collectors of them, events are not needed.
+    takes_events: bool,
 }
 
 /// An event for the thread. Those of one open are in order.
@@ -110,10 +130,13 @@ impl Streams {
     /// When no socket can be opened or no thread started.
     pub fn start(options: StreamOptions, clock: fn() -> i64, metrics: Metrics) -> io::Result<Self> {
         let (queue, events) = mpsc::sync_channel(EVENTS_MAX);
+        let takes_events = !options.collectors.is_empty();
         let socket = Socket::new(options.collectors.clone(), metrics.clone())?;
+        let summaries = Summaries::new(options.clone(), clock(), metrics.clone())?;
         let composer = Composer::new(options, clock());
-        thread::Builder::new().name("streams".to_owned()).spawn(move || run(composer, socket, clock, &events))?;
-        Ok(Self { queue, metrics })
+        let sender = Sender { composer, socket, summaries, clock };
+        thread::Builder::new().name("streams".to_owned()).spawn(move || sender.run(&events))?;
+        Ok(Self { queue, metrics, takes_events })
     }
 
     /// Sends all waiting records, for `patience` at most. Blocking.
@@ -126,7 +149,7 @@ impl Streams {
     }
 
     fn hand_over(&self, event: Event) {
-        if self.queue.try_send(event).is_err() {
+        if self.takes_events && self.queue.try_send(event).is_err() {
             self.metrics.add_stream_event_dropped(1);
         }
     }
@@ -160,28 +183,39 @@ impl FileEvents for Streams {
     }
 }
 
-/// Encodes and sends until all senders are gone.
-fn run(mut composer: Composer, mut socket: Socket, clock: fn() -> i64, events: &Receiver<Event>) {
-    loop {
-        let event = events.recv_timeout(TICK);
-        let now = clock();
-        composer.handle_time(now);
-        let mut done = None;
-        match event {
-            Ok(Event::Open(opened)) => composer.open(*opened, now),
-            Ok(Event::Close(closed)) => composer.close(*closed, now),
-            Ok(Event::Flush(reply)) => {
-                composer.finish(now);
-                done = Some(reply);
+/// The state of the thread.
+struct Sender {
+    composer: Composer,
+    socket: Socket,
+    summaries: Summaries,
+    clock: fn() -> i64,
+}
+
+impl Sender {
+    /// Encodes and sends until all queues are gone.
+    fn run(mut self, events: &Receiver<Event>) {
+        loop {
+            let event = events.recv_timeout(TICK);
+            let now = (self.clock)();
+            self.composer.handle_time(now);
+            self.summaries.handle_time(now);
+            let mut done = None;
+            match event {
+                Ok(Event::Open(opened)) => self.composer.open(*opened, now),
+                Ok(Event::Close(closed)) => self.composer.close(*closed, now),
+                Ok(Event::Flush(reply)) => {
+                    self.composer.finish(now);
+                    done = Some(reply);
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return,
             }
-            Err(RecvTimeoutError::Timeout) => {}
-            Err(RecvTimeoutError::Disconnected) => return,
-        }
-        while let Some(datagram) = composer.poll_datagram() {
-            socket.send(&datagram, now);
-        }
-        if let Some(reply) = done {
-            let _ = reply.send(());
+            while let Some(datagram) = self.composer.poll_datagram() {
+                self.socket.send(&datagram, now);
+            }
+            if let Some(reply) = done {
+                let _ = reply.send(());
+            }
         }
     }
 }
