@@ -129,6 +129,7 @@ pub(super) fn compose(
     let timeouts = ["connect_timeout", "first_byte_timeout", "deadline", "circuit_time", "idle_timeout"];
     composer.set_plain("origin", &timeouts);
     composer.set_plain("origin", &["attempts", "page_reads"]);
+    composer.monitoring(instance);
     composer.unset();
     composer.file.text
 }
@@ -375,6 +376,31 @@ impl Composer<'_> {
         }
         let from = prefetch.map(|prefetch| prefetch.note);
         self.set_or("fill", string("while-open"), from, "No pfc.prefetch: XCache fetches whole files.");
+    }
+
+    fn monitoring(&mut self, instance: &Instance) {
+        let Site { collectors, summary_collectors, .. } = self.site;
+        if collectors.is_empty() && summary_collectors.is_empty() {
+            return;
+        }
+        self.file.table("[monitoring]");
+        for (key, collectors) in [("collectors", collectors), ("summary_collectors", summary_collectors)] {
+            if !collectors.is_empty() {
+                let mut notes: Vec<usize> = collectors.iter().map(|collector| collector.note).collect();
+                notes.dedup();
+                self.set(key, strings(collectors.iter().map(|collector| &collector.value)), notes);
+            }
+        }
+        if let Some(Written { value, note }) = self.site.plain.get("server.site_name") {
+            self.set("site", value, [*note]);
+        }
+        self.set_or("instance", string(&instance.name), None, "The name of this instance of xrootd.");
+        // Of the directives above.
+        for key in ["flush_interval", "progress_interval", "identity_interval", "summary_interval"] {
+            if let Some(written) = self.site.plain.get(format!("monitoring.{key}").as_str()) {
+                self.set(key, &written.value, None);
+            }
+        }
     }
 
     /// Lists the directives without a setting.

@@ -3,6 +3,7 @@
 use super::{
     cache, http,
     item::Item,
+    monitoring,
     note::{
         Fate::{self, Honoured, NotHonoured, NotNeeded, Unprotected},
         Verdict,
@@ -75,8 +76,7 @@ fn look_up(family: &str, name: &str) -> Option<Converter> {
 }
 
 const LOGGING: &str = "see logging.filter";
-const MONITORING: &str =
-    "this release sends no data to collectors: admin.listen offers /metrics, and the log has a line per file";
+const TCP_EVENTS: &str = "events of TCP connections are not sent to collectors";
 const PLUGIN: &str = "xrootd plug-ins are not loaded";
 const READ_ONLY: &str = "Forebay serves reads only";
 const OWN_LIMITS: &str = "Forebay manages memory, threads and descriptors itself";
@@ -256,7 +256,8 @@ const XRD: &[Line] = &[
     not_needed(&["sched", "buffers", "connections", "tmo"], OWN_LIMITS),
     not_needed(&["maxfd"], "the limit of descriptors is raised to the hard limit"),
     not_needed(&["network"], "Forebay configures its sockets itself; addresses of clients are not resolved"),
-    not_honoured(&["report", "tcpmonlib"], MONITORING),
+    read(&["report"], monitoring::take_report),
+    not_honoured(&["tcpmonlib"], TCP_EVENTS),
     read(&["tls"], security::take_tls),
     read(&["tlsca"], security::take_authorities),
     Line(&["tlsciphers", "tlsciph"], Converter::Setting("tls.ciphers", Form::Text)),
@@ -268,7 +269,8 @@ const XROOTD: &[Line] = &[
     not_needed(&["trace", "log"], LOGGING),
     read(&["tls"], security::take_tls_use),
     not_needed(&["async", "vectors"], OWN_LIMITS),
-    not_honoured(&["monitor", "mongstream", "mongstrm"], MONITORING),
+    read(&["monitor"], monitoring::take_monitor),
+    read(&["mongstream", "mongstrm"], monitoring::take_stream),
     not_needed(&["prep"], NO_STAGING),
     not_honoured(&["fsoverload"], "clients are not redirected under high load: they wait"),
     not_honoured(&["redirect"], "not converted: see rule.action and export.miss"),

@@ -8,6 +8,7 @@ mod document;
 mod http;
 mod item;
 mod lists;
+mod monitoring;
 mod note;
 mod protection;
 mod proxy;

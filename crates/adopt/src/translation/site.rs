@@ -43,6 +43,9 @@ pub(super) struct Site {
     pub(super) ram: Setting<u64>,
     pub(super) security: Security,
     pub(super) http: Http,
+    /// Of accounting streams, and of summary reports.
+    pub(super) collectors: Vec<Written<String>>,
+    pub(super) summary_collectors: Vec<Written<String>>,
 }
 
 /// Access to the cache and to origins.

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test may panic, its helpers too")]
 
 mod http;
+mod monitoring;
 mod proxy;
 mod reader;
 mod sandbox;
