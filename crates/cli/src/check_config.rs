@@ -82,17 +82,7 @@ fn summary(config: &Config) -> Vec<String> {
         lines.push(format!("admin       {}", socket.display()));
     }
     for export in &config.exports {
-        let files = match &export.files {
-            ExportFiles::Origins { first, others, tls } => {
-                let scheme = if *tls == TlsUse::Always { "roots" } else { "root" };
-                let servers = std::iter::once(first).chain(others).map(|server| format!("{scheme}://{server}"));
-                servers.collect::<Vec<_>>().join(", ")
-            }
-            ExportFiles::HttpOrigins { first, others } => {
-                std::iter::once(first).chain(others).map(ToString::to_string).collect::<Vec<_>>().join(", ")
-            }
-            ExportFiles::Directory(directory) => directory.display().to_string(),
-        };
+        let files = files_text(&export.files);
         lines.push(format!("export      {} from {files}", export.path));
     }
     if !config.forwarding.is_empty() {
@@ -106,4 +96,20 @@ fn summary(config: &Config) -> Vec<String> {
         lines.push(format!("records     {}", files.directory.display()));
     }
     lines
+}
+
+/// The source of the files of an export.
+fn files_text(files: &ExportFiles) -> String {
+    match files {
+        ExportFiles::Origins { first, others, tls } => {
+            let scheme = if *tls == TlsUse::Always { "roots" } else { "root" };
+            let servers = std::iter::once(first).chain(others).map(|server| format!("{scheme}://{server}"));
+            servers.collect::<Vec<_>>().join(", ")
+        }
+        ExportFiles::HttpOrigins { first, others } => {
+            std::iter::once(first).chain(others).map(ToString::to_string).collect::<Vec<_>>().join(", ")
+        }
+        ExportFiles::Alternatives(files) => files.iter().map(files_text).collect::<Vec<_>>().join(", "),
+        ExportFiles::Directory(directory) => directory.display().to_string(),
+    }
 }

@@ -151,8 +151,32 @@ pub enum ExportFiles {
     Origins { first: Endpoint, others: Vec<Endpoint>, tls: TlsUse },
     /// The same of HTTP.
     HttpOrigins { first: OriginId, others: Vec<OriginId> },
+    /// Servers of several protocols with the same files, tried in this order; each is one of the kinds above.
+    Alternatives(Vec<ExportFiles>),
     /// A directory of this machine.
     Directory(PathBuf),
+}
+
+impl ExportFiles {
+    fn servers(&self) -> Vec<Endpoint> {
+        match self {
+            Self::Origins { first, others, .. } => [std::slice::from_ref(first), others].concat(),
+            Self::HttpOrigins { first, others } => {
+                std::iter::once(first).chain(others).map(|origin| origin.endpoint.clone()).collect()
+            }
+            Self::Alternatives(files) => files.iter().flat_map(Self::servers).collect(),
+            Self::Directory(_) => Vec::new(),
+        }
+    }
+
+    /// Whether clients of `root://` can continue at the first server.
+    pub(crate) const fn begins_with_xrootd(&self) -> bool {
+        match self {
+            Self::Origins { .. } => true,
+            Self::HttpOrigins { .. } | Self::Directory(_) => false,
+            Self::Alternatives(files) => matches!(files.as_slice(), [Self::Origins { .. }, ..]),
+        }
+    }
 }
 
 /// Requests and connections to origins.
@@ -180,14 +204,7 @@ impl Config {
     /// The servers of the origins of all exports.
     #[must_use]
     pub fn origin_servers(&self) -> Vec<Endpoint> {
-        let of_export = |export: &ExportConfig| match &export.files {
-            ExportFiles::Origins { first, others, .. } => [std::slice::from_ref(first), others].concat(),
-            ExportFiles::HttpOrigins { first, others } => {
-                std::iter::once(first).chain(others).map(|origin| origin.endpoint.clone()).collect()
-            }
-            ExportFiles::Directory(_) => Vec::new(),
-        };
-        self.exports.iter().flat_map(of_export).collect()
+        self.exports.iter().flat_map(|export| export.files.servers()).collect()
     }
 
     /// Whether files of origins are cached.

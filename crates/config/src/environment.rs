@@ -84,13 +84,7 @@ fn check_tls(settings: &Settings) -> Option<Problem> {
     {
         return Some(problem(error, ("tls.certificate", "tls.key"), &clients.files.credential));
     }
-    let is_encrypted = |export: &ExportConfig| match &export.files {
-        ExportFiles::Origins { tls, .. } => *tls == TlsUse::Always,
-        ExportFiles::HttpOrigins { first, others } => {
-            std::iter::once(first).chain(others).any(|origin| origin.scheme == Scheme::Https)
-        }
-        ExportFiles::Directory(_) => false,
-    };
+    let is_encrypted = |export: &ExportConfig| uses_tls(&export.files);
     let is_trust_needed = tls.own.is_some()
         || tls.trust.ca_dir != TrustAnchors::default().ca_dir
         || settings.config.exports.iter().any(is_encrypted);
@@ -101,6 +95,17 @@ fn check_tls(settings: &Settings) -> Option<Problem> {
     let error = TlsConnector::new(files).err()?;
     let none = Credential { certificate: PathBuf::new(), key: PathBuf::new() };
     Some(problem(error, ("origin.certificate", "origin.key"), tls.own.as_ref().unwrap_or(&none)))
+}
+
+fn uses_tls(files: &ExportFiles) -> bool {
+    match files {
+        ExportFiles::Origins { tls, .. } => *tls == TlsUse::Always,
+        ExportFiles::HttpOrigins { first, others } => {
+            std::iter::once(first).chain(others).any(|origin| origin.scheme == Scheme::Https)
+        }
+        ExportFiles::Alternatives(files) => files.iter().any(uses_tls),
+        ExportFiles::Directory(_) => false,
+    }
 }
 
 /// Checks one of several disks.

@@ -4,6 +4,7 @@
 //! [`OriginError`] names failures in terms that no protocol owns. [`SingleFlight`] and [`SharedValue`] let many callers share
 //! one attempt.
 
+mod alternatives;
 mod delegated_credentials;
 mod detach_on_drop;
 mod error;
@@ -15,6 +16,7 @@ mod refusal;
 mod shown_credentials;
 mod single_flight;
 
+pub use alternatives::Alternatives;
 pub use delegated_credentials::DelegatedCredentials;
 pub use detach_on_drop::DetachOnDrop;
 pub use error::OriginError;

@@ -40,21 +40,27 @@ pub(super) async fn check(subject: &Subject<'_>, findings: &mut Findings) {
     let pool = Pool::secured(options, tls, credentials);
     for export in &config.exports {
         // With an alternative server, an unreachable one is not a failure.
-        let level = |others: usize| if others == 0 { Level::Fail } else { Level::Warn };
-        match &export.files {
-            ExportFiles::Origins { first, others, tls } => {
-                for server in std::iter::once(first).chain(others) {
-                    let asked = ask(&pool, server, *tls, export).await;
-                    tell(server, asked, level(others.len()), findings);
+        let groups = match &export.files {
+            ExportFiles::Alternatives(groups) => groups.as_slice(),
+            files => std::slice::from_ref(files),
+        };
+        let level = |others: usize| if others == 0 && groups.len() == 1 { Level::Fail } else { Level::Warn };
+        for files in groups {
+            match files {
+                ExportFiles::Origins { first, others, tls } => {
+                    for server in std::iter::once(first).chain(others) {
+                        let asked = ask(&pool, server, *tls, export).await;
+                        tell(server, asked, level(others.len()), findings);
+                    }
                 }
-            }
-            ExportFiles::HttpOrigins { first, others } => {
-                for server in std::iter::once(first).chain(others) {
-                    let asked = ask_http(&http, server, export).await;
-                    tell(server, asked, level(others.len()), findings);
+                ExportFiles::HttpOrigins { first, others } => {
+                    for server in std::iter::once(first).chain(others) {
+                        let asked = ask_http(&http, server, export).await;
+                        tell(server, asked, level(others.len()), findings);
+                    }
                 }
+                ExportFiles::Directory(_) | ExportFiles::Alternatives(_) => {}
             }
-            ExportFiles::Directory(_) => {}
         }
     }
 }

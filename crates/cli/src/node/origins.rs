@@ -3,7 +3,7 @@
 use super::gate;
 use forebay_config::{Config, ExportConfig, ExportFiles, Settings};
 use forebay_engine::{Export, ExportSource, OriginFactory, RouteError, Routes};
-use forebay_origin::{Origin, OwnAddresses, Redirects};
+use forebay_origin::{Alternatives, Origin, OwnAddresses, Redirects};
 use forebay_origin_http::{HttpOrigin, Pool as HttpPool};
 use forebay_origin_root::{Pool as RootPool, PoolOptions, RootOrigin};
 use forebay_proto::TlsUse;
@@ -78,26 +78,51 @@ impl Origins {
         Ok(routes.with_decisions(decisions.clone()))
     }
 
-    fn export(&self, export: &ExportConfig) -> Export {
-        let source = match &export.files {
+    fn source(&self, export: &ExportConfig, files: &ExportFiles) -> ExportSource {
+        let redirects = Redirects { to: export.redirects.clone(), setting: "export.redirects" };
+        match files {
             ExportFiles::HttpOrigins { first, others } => {
-                let redirects = Redirects { to: export.redirects.clone(), setting: "export.redirects" };
                 let origin = self.http_client(first.clone(), others.clone(), redirects);
                 ExportSource::Origin { origin, server: first.clone() }
             }
             ExportFiles::Directory(directory) => ExportSource::Directory(directory.clone()),
             ExportFiles::Origins { first, others, tls } => {
                 let servers = std::iter::once(first).chain(others).cloned().collect();
-                let redirects = Redirects { to: export.redirects.clone(), setting: "export.redirects" };
                 ExportSource::Origin {
                     origin: self.root_client(servers, *tls, redirects),
                     server: first.clone().into(),
                 }
             }
-        };
+            ExportFiles::Alternatives(groups) => {
+                let last = groups.len().saturating_sub(1);
+                let sources = groups.iter().enumerate().map(|(number, files)| {
+                    // Where another protocol is left, each server is asked once.
+                    let origins = if number < last { self.asking_once() } else { self.clone() };
+                    origins.source(export, files)
+                });
+                let mut origins = Vec::new();
+                let mut first = None;
+                for source in sources {
+                    if let ExportSource::Origin { origin, server } = source {
+                        first.get_or_insert(server);
+                        origins.push(origin);
+                    }
+                }
+                let server = first.expect("the configuration has origins only in groups of at least one");
+                ExportSource::Origin { origin: Arc::new(Alternatives::new(origins)), server }
+            }
+        }
+    }
+
+    fn asking_once(&self) -> Self {
+        let options = forebay_origin_root::Options { attempts: 1, read_attempts: 2, ..self.options.clone() };
+        Self { options, ..self.clone() }
+    }
+
+    fn export(&self, export: &ExportConfig) -> Export {
         Export {
             prefix: export.path.clone(),
-            source,
+            source: self.source(export, &export.files),
             writes: export.writes,
             validity: export.validity,
             authorizes_at_origin: export.checks_origin,

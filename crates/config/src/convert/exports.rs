@@ -53,11 +53,21 @@ fn read_files(export: &RawExport, span: &Range<usize>, checker: &mut Checker<'_>
     let [origins_name, directory_name] = ["export.origins", "export.directory"].map(|setting| checker.name(setting));
     match (export.origins.is_set(), export.directory.is_set()) {
         (true, false) => {
-            let urls = export.origins.value()?;
-            if urls.iter().all(|url| matches!(url, OriginUrl::Http(_))) {
-                return read_http_origins(export, urls, checker);
+            let mut groups = Vec::new();
+            for group in export.origins.value()?.chunk_by(|one, next| is_http(one) == is_http(next)) {
+                groups.push(if group.first().is_some_and(is_http) {
+                    read_http_origins(group)?
+                } else {
+                    read_root_origins(export, group, checker)?
+                });
             }
-            read_root_origins(export, urls, checker)
+            let files = if groups.len() > 1 { ExportFiles::Alternatives(groups) } else { groups.pop()? };
+            if export.writes.value() == Some(Writes::Redirect) && !files.begins_with_xrootd() {
+                let text =
+                    "an HTTP origin cannot serve the root:// clients that would be redirected to it: write \"refuse\"";
+                checker.refuse("export.writes", export.writes.span(), text);
+            }
+            Some(files)
         }
         (false, true) => export.directory.value().map(ExportFiles::Directory),
         (true, true) => {
@@ -73,19 +83,16 @@ fn read_files(export: &RawExport, span: &Range<usize>, checker: &mut Checker<'_>
     }
 }
 
-fn read_root_origins(export: &RawExport, urls: Vec<OriginUrl>, checker: &mut Checker<'_>) -> Option<ExportFiles> {
-    let mut uses = Vec::new();
-    let mut servers = Vec::new();
+const fn is_http(url: &OriginUrl) -> bool {
+    matches!(url, OriginUrl::Http(_))
+}
+
+fn read_root_origins(export: &RawExport, urls: &[OriginUrl], checker: &mut Checker<'_>) -> Option<ExportFiles> {
+    let (mut uses, mut servers) = (Vec::new(), Vec::new());
     for url in urls {
-        match url {
-            OriginUrl::Root { server, tls } => {
-                servers.push(server);
-                uses.push(tls);
-            }
-            OriginUrl::Http(_) => {
-                let text = "some origins of root:// and some of https://: the servers of one export have one protocol";
-                checker.refuse("export.origins", export.origins.span(), text);
-            }
+        if let OriginUrl::Root { server, tls } = url {
+            servers.push(server.clone());
+            uses.push(*tls);
         }
     }
     let tls = *uses.first()?;
@@ -97,13 +104,9 @@ fn read_root_origins(export: &RawExport, urls: Vec<OriginUrl>, checker: &mut Che
     Some(ExportFiles::Origins { first: servers.next()?, others: servers.collect(), tls })
 }
 
-fn read_http_origins(export: &RawExport, urls: Vec<OriginUrl>, checker: &mut Checker<'_>) -> Option<ExportFiles> {
-    if export.writes.value() == Some(Writes::Redirect) {
-        let text = "an HTTP origin cannot serve the root:// clients that would be redirected to it: write \"refuse\"";
-        checker.refuse("export.writes", export.writes.span(), text);
-    }
-    let mut origins = urls.into_iter().filter_map(|url| match url {
-        OriginUrl::Http(origin) => Some(origin),
+fn read_http_origins(urls: &[OriginUrl]) -> Option<ExportFiles> {
+    let mut origins = urls.iter().filter_map(|url| match url {
+        OriginUrl::Http(origin) => Some(origin.clone()),
         OriginUrl::Root { .. } => None,
     });
     Some(ExportFiles::HttpOrigins { first: origins.next()?, others: origins.collect() })

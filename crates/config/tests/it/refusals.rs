@@ -134,7 +134,11 @@ fn each_mistake_is_refused_with_its_place() {
         ("[memory]\nbudget = 5", "11:10", "5 is not a text: write it as in `\"1GiB\"`"),
         ("[[export]]\npath = \"/store/\"\norigins = [\"root://b\"]", "11:8", "the first is at forebay.toml:6:8"),
         ("[[export]]\npath = \"store\"\norigins = [\"root://b\"]", "11:8", "begin it with /"),
-        ("[[export]]\norigins = [\"root://b\", \"https://c\"]", "11:11", "the servers of one export have one protocol"),
+        (
+            "[[export]]\npath = \"/d\"\norigins = [\"https://c\", \"root://b\"]\nwrites = \"redirect\"",
+            "13:10",
+            "an HTTP origin cannot serve the root:// clients",
+        ),
         ("[[export]]\norigins = [\"root://b\", \"ftp://c\"]", "11:24", "`ftp` are not supported: write root://"),
         ("[[export]]\norigins = [\"b:1094\"]", "11:12", "write root://HOST:PORT"),
         ("[[export]]\norigins = [\"root://b\", \"roots://c\"]", "11:11", "write roots:// for all of them"),
