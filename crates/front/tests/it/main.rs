@@ -26,7 +26,7 @@ const SIZE: usize = 200_000;
 #[test]
 fn a_second_front_serves_the_files_of_a_second_origin_from_the_cache() {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
-    let bounded = async { tokio::time::timeout(Duration::from_secs(60), read_through_both()).await };
+    let bounded = async { tokio::time::timeout(Duration::from_secs(600), read_through_both()).await };
     runtime.block_on(bounded).unwrap();
 }
 

@@ -1,6 +1,6 @@
 //! Reads of open files.
 
-use crate::scripted::{Reply, Seen, Server, origin_with, path};
+use crate::scripted::{Reply, Seen, Server, options, origin_with, path};
 use forebay_origin::{Chunks, Origin, OriginError, OriginFile};
 use forebay_origin_http::Options;
 use forebay_types::ByteRange;
@@ -100,7 +100,8 @@ async fn a_silent_server_ends_a_read_with_an_error() {
         reply
     })
     .await;
-    let file = open(&server).await;
+    let impatient = Options { stall_timeout: Duration::from_millis(300), ..options() };
+    let file = origin_with(&[server.address], impatient).open(&path("/f")).await.unwrap();
     let error = read(&file, 0, 5).await.unwrap_err();
     assert!(matches!(error, OriginError::TimedOut { .. }), "{error}");
     assert!(error.is_retryable());

@@ -113,17 +113,20 @@ async fn serve(mut socket: TcpStream, connection: usize, script: Arc<Script>, lo
     }
 }
 
-/// An origin of these servers, impatient enough for tests.
+/// An origin of these servers, which tries again at once. A busy machine takes no server from it.
 pub(crate) fn origin_of(servers: &[SocketAddr]) -> HttpOrigin {
-    let options = Options {
-        first_byte_timeout: Duration::from_secs(5),
-        stall_timeout: Duration::from_millis(300),
+    origin_with(servers, options())
+}
+
+pub(crate) fn options() -> Options {
+    Options {
+        first_byte_timeout: Duration::from_secs(60),
+        stall_timeout: Duration::from_secs(60),
         back_off_min: Duration::from_millis(1),
         read_attempts: 3,
         attempts: 3,
         ..Options::default()
-    };
-    origin_with(servers, options)
+    }
 }
 
 pub(crate) fn origin_with(servers: &[SocketAddr], options: Options) -> HttpOrigin {

@@ -9,3 +9,4 @@ mod reads;
 mod session;
 mod site;
 mod slow_reads;
+mod time_limits;

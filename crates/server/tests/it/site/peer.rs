@@ -46,13 +46,18 @@ impl Peer {
 
     /// A connection that has shaken hands.
     pub(crate) async fn greet(address: SocketAddr, expect: Expect) -> Self {
+        Self::try_greet(address, expect).await.expect("the connection is open")
+    }
+
+    /// A connection that has shaken hands; `None` when the server has closed it before.
+    pub(crate) async fn try_greet(address: SocketAddr, expect: Expect) -> Option<Self> {
         let mut peer = Self::connect(address).await;
         let mut bytes = HANDSHAKE.to_vec();
         Request::Protocol(protocol(expect)).encode(StreamId::ZERO, &mut bytes);
-        peer.stream.write_all(&bytes).await.unwrap();
-        assert_eq!(peer.frame().await.body.len(), 8);
-        assert_eq!(peer.frame().await.status, Status::OK);
-        peer
+        peer.stream.write_all(&bytes).await.ok()?;
+        assert_eq!(peer.try_frame().await?.body.len(), 8);
+        assert_eq!(peer.try_frame().await?.status, Status::OK);
+        Some(peer)
     }
 
     /// A connection that has logged in and understands answers that are put off.
@@ -115,22 +120,39 @@ impl Peer {
         self.answer(stream_id).await
     }
 
+    /// As [`Self::call`]; `None` when the server has closed the connection.
+    pub(crate) async fn try_call(&mut self, request: Request<'_>) -> Option<Answer> {
+        let stream_id = self.next_stream_id();
+        let mut bytes = Vec::new();
+        request.encode(StreamId::from(stream_id), &mut bytes);
+        self.stream.write_all(&bytes).await.ok()?;
+        self.try_answer(stream_id).await
+    }
+
     pub(crate) fn next_stream_id(&mut self) -> u16 {
         self.next_stream_id += 1;
         self.next_stream_id
     }
 
     pub(crate) async fn answer(&mut self, stream_id: u16) -> Answer {
-        let mut answers = self.answers(&[stream_id]).await;
-        answers.pop().unwrap().1
+        self.try_answer(stream_id).await.expect("the connection is open")
+    }
+
+    pub(crate) async fn try_answer(&mut self, stream_id: u16) -> Option<Answer> {
+        let mut answers = self.try_answers(&[stream_id]).await?;
+        Some(answers.pop().unwrap().1)
     }
 
     /// Collects the answers to several requests, in the order in which they are complete.
     pub(crate) async fn answers(&mut self, stream_ids: &[u16]) -> Vec<(u16, Answer)> {
+        self.try_answers(stream_ids).await.expect("the connection is open")
+    }
+
+    async fn try_answers(&mut self, stream_ids: &[u16]) -> Option<Vec<(u16, Answer)>> {
         let mut bodies: HashMap<u16, Vec<u8>> = stream_ids.iter().map(|id| (*id, Vec::new())).collect();
         let mut answers = Vec::new();
         while !bodies.is_empty() {
-            let frame = self.frame().await;
+            let frame = self.try_frame().await?;
             let (id, status, body) = match frame.status {
                 Status::ATTN => match Attention::parse(&frame.body).unwrap() {
                     Attention::Deferred { header, body } => {
@@ -161,7 +183,7 @@ impl Peer {
             };
             answers.push((id, answer));
         }
-        answers
+        Some(answers)
     }
 
     pub(crate) async fn error(&mut self, request: Request<'_>) -> ErrorCode {
@@ -169,8 +191,12 @@ impl Peer {
     }
 
     pub(crate) async fn open(&mut self, path: &str) -> FileHandle {
-        let reply = self.call(open(path, OpenOptions::READ)).await.unwrap();
-        OpenReply::parse(&reply).unwrap().handle
+        self.try_open(path).await.expect("the connection is open")
+    }
+
+    pub(crate) async fn try_open(&mut self, path: &str) -> Option<FileHandle> {
+        let reply = self.try_call(open(path, OpenOptions::READ)).await?.unwrap();
+        Some(OpenReply::parse(&reply).unwrap().handle)
     }
 
     pub(crate) async fn close(&mut self, handle: FileHandle) -> Answer {
