@@ -176,6 +176,7 @@ impl Adviser {
         if reader.handle_items(table, &items, evidence)
             && let Some((_, place)) = reader.place()
         {
+            table.confirm_read(place, evidence);
             table.drop_unread(place, evidence);
         }
         true
@@ -321,6 +322,22 @@ impl Table {
 
     fn columns_with(&self, wanted: Use) -> impl Iterator<Item = usize> {
         self.uses.iter().enumerate().filter(move |(_, it)| **it == wanted).map(|(column, _)| column)
+    }
+
+    /// Columns that were expected, fetched for the clusters before the current one, and read are sure. Their reads were not reported:
+    /// that of the first column of a cluster shows where the reader is.
+    fn confirm_read(&mut self, place: &Place, evidence: &dyn Fn(ByteRange) -> Evidence) {
+        let from = place.cluster.saturating_sub(PASSED_CLUSTERS);
+        let is_read = |column: &usize| {
+            let first = self.order.first_in(&self.tree, *column, from);
+            let end = self.order.first_in(&self.tree, *column, place.cluster).min(place.progress(*column).accepted);
+            let passed = (first..end).filter_map(|number| self.order.item(&self.tree, *column, number));
+            // All of them: a short one may lie in one block with those of other columns.
+            let mut read = passed.map(|item| evidence(item.range()) == Evidence::Read).peekable();
+            read.peek().is_some() && read.all(|read| read)
+        };
+        let read: Vec<usize> = self.columns_with(Use::History).filter(is_read).collect();
+        read.into_iter().for_each(|column| self.promote(column, Use::Sure));
     }
 
     /// Columns that were fetched for the clusters before the current one and not read are not fetched any more. Readers of one column

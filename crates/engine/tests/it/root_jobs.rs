@@ -166,14 +166,13 @@ fn records(file: &RootFile, is_in_gap: bool) -> Vec<(u64, Vec<u8>)> {
     records
 }
 
-fn house(root: &tempfile::TempDir, structure: StructureUse, records: Vec<(u64, Vec<u8>)>) -> House {
+fn house(root: &tempfile::TempDir, settings: ReadAheadSettings, records: Vec<(u64, Vec<u8>)>) -> House {
     let origin = MemoryOrigin::new(SIZE);
     origin.script(|script| {
         script.verifies_pages = false;
         (script.latency, script.bytes_per_s, script.chunk_len) = (ROUND_TRIP, Some(117_500_000), 64 << 10);
         script.records = records.into();
     });
-    let settings = ReadAheadSettings { structure, ..ReadAheadSettings::default() };
     let read_ahead = ReadAheadOptions { settings, ..ReadAheadOptions::default() };
     let workers = Workers::Inline(Arc::new(|| Duration::ZERO));
     House::build_with(root.path(), origin, Options { read_ahead, budget_bytes: 256 << 20, workers, ..options() })
@@ -192,6 +191,16 @@ struct Cost {
 
 /// The costs of the first two files of a dataset.
 fn costs(structure: StructureUse, is_in_gap: bool, read: impl AsyncFn(&mut Job, &RootFile)) -> Vec<Cost> {
+    costs_with(structure, ReadAheadSettings::default().structure_history_max, is_in_gap, read)
+}
+
+fn costs_with(
+    structure: StructureUse,
+    structure_history_max: u64,
+    is_in_gap: bool,
+    read: impl AsyncFn(&mut Job, &RootFile),
+) -> Vec<Cost> {
+    let settings = ReadAheadSettings { structure, structure_history_max, ..ReadAheadSettings::default() };
     let mut file = RootFile::parse();
     let records = records(&file, is_in_gap);
     if is_in_gap {
@@ -200,7 +209,7 @@ fn costs(structure: StructureUse, is_in_gap: bool, read: impl AsyncFn(&mut Job, 
     let mut costs = Vec::new();
     run_virtual(async {
         let root = tempfile::tempdir().unwrap();
-        let house = house(&root, structure, records);
+        let house = house(&root, settings, records);
         for number in 0..2 {
             let before = asked_bytes(&house);
             let mut job = Job::open(&house, &format!("/set/{number}.root"), &file).await;
@@ -244,6 +253,13 @@ fn baskets_are_fetched_while_a_job_compiles() {
 #[test]
 fn a_loop_with_a_cache_of_its_own_waits_for_two_vectors() {
     check("cached", 4.0, 4.6, Job::cached_loop);
+}
+
+#[test]
+fn expected_columns_are_fetched_on_when_the_bytes_for_them_are_used_up() {
+    // A quarter of the columns of the job in all clusters.
+    let costs = costs_with(StructureUse::LearnAndRemember, 1 << 20, false, Job::each_basket);
+    assert!(costs[1].round_trips < 4.0, "{costs:?}");
 }
 
 #[test]

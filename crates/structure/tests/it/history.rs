@@ -59,6 +59,28 @@ fn set_of(read: &[u64]) -> ColumnSet {
 }
 
 #[test]
+fn expected_columns_that_are_read_are_fetched_on_though_not_all_reads_are_reported() {
+    let (mut adviser, mut reader) = (adviser(10), Reader::default());
+    adviser.expect(0, &[2, 3, 5, 7]);
+    assert!(adviser.begin(&mut reader));
+    let fetched = take_all(&adviser, &mut reader).0.len() as u64;
+    assert_eq!(fetched * ITEM, BOUNDS.history_max, "three clusters");
+    // Of each cluster the first read is reported; column 7 was not read.
+    let evidence = |range: ByteRange| {
+        if (range.start() - 10_000) / STRIDE % 10 == 7 { Evidence::Unread } else { Evidence::Read }
+    };
+    for cluster in 0..2 {
+        adviser.handle_read(&mut reader, &[item(10, 2, cluster)], &evidence);
+    }
+    let (wanted, sources) = take_all(&adviser, &mut reader);
+    let mut columns: Vec<u64> = wanted.iter().map(|range| (range.start() - 10_000) / STRIDE % 10).collect();
+    columns.sort_unstable();
+    columns.dedup();
+    assert_eq!(columns, [2, 3, 5]);
+    assert!(sources.iter().all(|source| *source == AdviceSource::Reads));
+}
+
+#[test]
 fn columns_of_other_files_are_fetched_from_the_start_within_their_bytes() {
     let set = set_of(&[3, 5]);
     let (mut adviser, mut reader) = (adviser(10), Reader::default());
@@ -75,7 +97,7 @@ fn columns_of_other_files_are_fetched_from_the_start_within_their_bytes() {
     assert!(adviser.zone(&reader).unwrap().contains(item(10, 3, 0).start()));
     // Read here too, a column is fetched up to the window.
     for cluster in 0..2 {
-        adviser.handle_read(&mut reader, &[item(10, 5, cluster)], &|_| Evidence::Read);
+        adviser.handle_read(&mut reader, &[item(10, 5, cluster)], &|_| Evidence::Unknown);
     }
     let (wanted, sources) = take_all(&adviser, &mut reader);
     assert_eq!(wanted, [6, 7, 8, 9].map(|cluster| item(10, 5, cluster)));
