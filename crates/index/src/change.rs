@@ -40,6 +40,15 @@ impl Change {
         Self { removed: true, ..Self::default() }
     }
 
+    /// Whether there is an entry after this change; `None` if the change does not say.
+    #[must_use]
+    pub fn existence(&self) -> Option<bool> {
+        if self.seen.is_some() {
+            return Some(true);
+        }
+        (self.removed || self.outdated).then_some(false)
+    }
+
     /// The entry was removed from the disk because the origin has another content. Its pin and owner stay.
     pub fn outdated() -> Self {
         Self { outdated: true, ..Self::default() }

@@ -105,14 +105,12 @@ impl Catalog {
     pub(crate) fn presence(&self, key: &CacheKey) -> Presence {
         // In the same order as above: a commit makes keys known before the notes let go of them.
         let has_all = self.state.lock().has_all();
-        let is_noted = self.notes.lock().concern(key);
-        match (is_noted, self.known.has(key)) {
-            // The note may be of its removal as well as of its creation: the next commit settles that.
-            (true, _) => Presence::Maybe,
-            (false, true) => Presence::Have,
+        let noted = self.notes.lock().existence(key);
+        match noted.unwrap_or_else(|| self.known.has(key)) {
+            true => Presence::Have,
             // A disk that has not been walked over may hold it.
-            (false, false) if !has_all => Presence::Maybe,
-            (false, false) => Presence::No,
+            false if !has_all && noted.is_none() => Presence::Maybe,
+            false => Presence::No,
         }
     }
 

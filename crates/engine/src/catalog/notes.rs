@@ -86,6 +86,12 @@ impl Notes {
         self.changes.contains_key(key) || self.committing.contains_key(key)
     }
 
+    /// Whether there is an entry, by the last note that says so.
+    pub(crate) fn existence(&self, key: &CacheKey) -> Option<bool> {
+        let waiting = self.changes.get(key).and_then(Change::existence);
+        waiting.or_else(|| self.committing.get(key).and_then(Change::existence))
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.changes.is_empty()
     }
@@ -113,10 +119,16 @@ impl Notes {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use forebay_index::{Facts, Generation};
+    use forebay_index::{DiskFacts, Facts, Generation};
 
     fn key(n: usize) -> CacheKey {
         CacheKey::from_text(&format!("/f{n:06}")).unwrap()
+    }
+
+    fn seen() -> Change {
+        let generation = Generation { inode: 1, created: 1 };
+        let (file_size, block_size, present_bytes) = (100, 10, 10);
+        Change::seen(DiskFacts { volume: 0, generation, file_size, block_size, present_bytes, last_use: 5, uses: 1 })
     }
 
     fn sums(count: u64) -> Change {
@@ -181,6 +193,21 @@ mod tests {
         notes.take(usize::MAX);
         notes.note_committed();
         assert!(!notes.concern(&key(1)));
+    }
+
+    #[test]
+    fn the_last_note_that_says_so_decides_whether_an_entry_exists() {
+        let mut notes = Notes::default();
+        assert_eq!(notes.existence(&key(1)), None);
+        notes.add(&key(1), seen());
+        assert_eq!(notes.existence(&key(1)), Some(true));
+        notes.take(usize::MAX);
+        notes.add(&key(1), Change::pinned(None));
+        assert_eq!(notes.existence(&key(1)), Some(true), "a pin says nothing");
+        notes.add(&key(1), Change::removed());
+        assert_eq!(notes.existence(&key(1)), Some(false));
+        notes.add(&key(1), seen());
+        assert_eq!(notes.existence(&key(1)), Some(true));
     }
 
     #[test]

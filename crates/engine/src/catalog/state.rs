@@ -99,7 +99,7 @@ impl State {
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Presence {
     Have,
-    /// The index is still being read or made again, or the entry has just changed: ask again, or open the file.
+    /// The index is still being read or made again: ask again, or open the file.
     Maybe,
     No,
 }
