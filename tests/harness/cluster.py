@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import struct
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -158,6 +158,11 @@ def place(redirector: RawClient, path: str) -> tuple[int, int]:
         assert waited < PLACE_SECONDS_MAX, f"{path}: still has to wait"
         time.sleep(seconds)
         waited += seconds
+
+
+def places(redirector: RawClient, paths: Iterable[str]) -> dict[str, int]:
+    """Where the redirector sends clients of each file."""
+    return {path: place(redirector, path)[0] for path in paths}
 
 
 def ready(manager: Manager) -> RawClient:
