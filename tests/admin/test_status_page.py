@@ -7,8 +7,10 @@ import http.client
 import json
 import re
 import struct
+import subprocess
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Literal
 
 import crc32c
@@ -26,7 +28,20 @@ from harness.waiting import until
 
 HOSTILE = "/store/user/ann/<img src=x onerror=alert(1)>&\"'.root"
 FILE = "/store/mc/RunIISummer20/TTbar/NANOAODSIM/106X-v2/260000/f.root"
-PAGES = ["/", "/files", f"/file?name={FILE}", "/origins", "/clients", "/disks", "/jobs", "/configuration", "/login"]
+DATASET = "/TTbar/RunIISummer20-106X-v2/NANOAODSIM"
+PAGES = [
+    "/",
+    "/files",
+    f"/file?name={FILE}",
+    "/origins",
+    "/clients",
+    "/disks",
+    "/popularity?add=20",
+    "/efficiency",
+    "/jobs",
+    "/configuration",
+    "/login",
+]
 OPEN_PAGES = ["/", "/origins", "/disks", "/login"]
 SERIES = 12
 PAGE_BYTES_MAX = 60_000
@@ -49,6 +64,23 @@ def began() -> int:
     return now - now % 3600
 
 
+def job_report(ground: Ground) -> Path:
+    """The report of `forebay efficiency` on two jobs, of which one has read from the cache."""
+    directory = ground.directory("jobs")
+    jobs, closes, report = (directory / name for name in ("jobs.csv", "closes.csv", "report.json"))
+    jobs.write_text(
+        "user,site,input,start,end,cpu\nann,T2_X,/a,1700000000,1700003600,2880\nann,T2_<i>,/b,1700010000,1700013600,1800\n"
+    )
+    closes.write_text(
+        "time,path,read,hit,missed,user\n1700001000,/a/1,9000,9000,0,ann\n1700011000,/b/1,9000,0,9000,ann\n"
+    )
+    argv = [str(part) for part in (ground.forebay, "efficiency", "--json", "--jobs", jobs, closes)]
+    with report.open("wb") as output:
+        subprocess.run(argv, stdout=output, check=True)
+    report.chmod(0o644)
+    return report
+
+
 @pytest.fixture(scope="module")
 def page_site(ground: Ground, began: int) -> Iterator[Site]:
     """A cache with a past, of which clients have read two files."""
@@ -61,7 +93,8 @@ def page_site(ground: Ground, began: int) -> Iterator[Site]:
     (store / ".forebay" / "history").write_bytes(history({began - 7200: 1e6, began - 3600: 5e6, began: 2e6}))
     give_to_service(store)
     with Forebay(ground, ["--listen", "127.0.0.1:0", "--export-dir", str(source)], name="page-origin") as origin:
-        configuration = {"export": [{"origins": [origin.url]}], "admin": {"hosts": ["cache.example"]}}
+        admin = {"hosts": ["cache.example"], "job_efficiency": str(job_report(ground))}
+        configuration = {"export": [{"origins": [origin.url]}], "admin": admin}
         with Site(ground, configuration, store=store) as running:
             for path in (FILE, HOSTILE):
                 clients.fetch("forebay-get", ground, running.server.file_url(path))
@@ -140,6 +173,37 @@ def test_pages_are_complete_without_script(page_site: Site, browser: Browser) ->
         page.get_by_role("link", name=FILE).click()
         expect(page.get_by_role("heading", name=FILE)).to_be_visible()
         expect(page.get_by_role("img", name="100.0 % cached")).to_be_visible()
+
+
+def test_popular_data_and_the_effect_of_more_disk_are_shown_without_script(
+    ground: Ground, page_site: Site, browser: Browser
+) -> None:
+    # The curve begins with the server, which another test restarts.
+    clients.fetch("forebay-get", ground, page_site.server.file_url(FILE))
+    until(lambda: DATASET in [found["name"] for found in page_site.get("/sizing")["datasets"]], "the read is counted")
+    with Visit(browser, page_site.server.admin_url, script=False) as visit:
+        visit.log_in(TOKEN)
+        page = visit.go("/popularity")
+        expect(page.get_by_role("row", name=DATASET).get_by_role("img", name="% of the bytes")).to_be_visible()
+        curve = page.get_by_role("img", name="Hit ratios by size of the cache")
+        assert re.fullmatch(r"M[0-9. LM]+", curve.locator("path").first.get_attribute("d") or "")
+        expect(page.get_by_role("region", name="Working set").locator("tbody tr")).to_have_count(4)
+        expect(page.get_by_role("rowheader", name="(now)")).to_be_visible()
+        page.get_by_label("Disk to add in TB").fill("20")
+        page.get_by_role("button", name="Show").click()
+        expect(page.get_by_role("rowheader", name="(added)")).to_be_visible()
+        expect(page.get_by_label("Disk to add in TB")).to_have_value("20")
+
+
+def test_the_efficiency_of_jobs_is_that_of_the_report(page_site: Site, browser: Browser) -> None:
+    with Visit(browser, page_site.server.admin_url) as visit:
+        visit.log_in(TOKEN)
+        page = visit.go("/efficiency")
+        row = page.get_by_role("region", name="Sources").get_by_role("row", name="origin")
+        # An hour with 50 % would have been 37.5 minutes with 80 %, and both jobs took two.
+        for text in ("50.0 %", "0.4", "18.8 %"):
+            expect(row).to_contain_text(text)
+        expect(page.get_by_role("rowheader", name="T2_<i>, origin")).to_be_visible()
 
 
 def test_the_keyboard_reaches_content_and_sorts_tables(page_site: Site, browser: Browser) -> None:

@@ -126,7 +126,7 @@ impl Node {
         certificates::watch(config, backend.metrics());
         watch_readiness(&backend, readiness.clone());
         let recorder = Recorder::load(history_path(config));
-        let views = views(settings, activity, &recorder);
+        let views = views(settings, activity, recorder.clone());
         let admin_tasks = admin_listeners.serve(backend.clone(), readiness.clone(), config, (views, popularity));
         readiness.set_ready();
         // Last: managers send clients from now on.
@@ -229,6 +229,13 @@ fn views(settings: &Settings, activity: Activity, recorder: &Recorder) -> Views 
 
 fn watch_readiness(backend: &Backend, readiness: Readiness) {
     backend.metrics().watch_readiness(move || readiness.is_ready());
+}
+
+fn views(settings: &Settings, activity: Activity, recorder: Recorder) -> Views {
+    let Config { admin, engine, .. } = &settings.config;
+    let text = settings.text().unwrap_or_default();
+    Views::new(activity, recorder, &admin.hosts, engine.purge.rules.bytes, text)
+        .with_job_efficiency(admin.job_efficiency.clone())
 }
 
 /// The file of the history. A manager writes nothing to the store.

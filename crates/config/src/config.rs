@@ -107,6 +107,8 @@ pub struct AdminConfig {
     pub regions: Vec<(String, String)>,
     /// Host names of the admin port.
     pub hosts: Vec<String>,
+    /// A report on the efficiency of jobs, for the status page.
+    pub job_efficiency: Option<PathBuf>,
 }
 
 /// The index of cached files.

@@ -7,7 +7,9 @@ mod assets;
 mod chart;
 mod clients;
 mod configuration;
+mod curve;
 mod disks;
+mod efficiency;
 mod events;
 mod files;
 mod format;
@@ -17,6 +19,7 @@ mod login;
 mod origins;
 mod overview;
 mod place;
+mod popularity;
 mod problems;
 mod reply;
 mod sessions;
@@ -138,6 +141,8 @@ impl Views {
             Place::Origins => origins::render(&page, server, views),
             Place::Clients => clients::render(&page, views),
             Place::Disks => disks::render(&page, server, views).await,
+            Place::Popularity => popularity::render(&page, server, views, query).await,
+            Place::Efficiency => efficiency::render(&page, views).await,
             Place::Jobs => jobs::render(&page, server),
             Place::Configuration => configuration::render(&page, views),
         }

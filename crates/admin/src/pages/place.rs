@@ -9,18 +9,22 @@ pub(super) enum Place {
     Origins,
     Clients,
     Disks,
+    Popularity,
+    Efficiency,
     Jobs,
     Configuration,
 }
 
 impl Place {
-    pub(super) const ALL: [Self; 8] = [
+    pub(super) const ALL: [Self; 10] = [
         Self::Overview,
         Self::Files,
         Self::File,
         Self::Origins,
         Self::Clients,
         Self::Disks,
+        Self::Popularity,
+        Self::Efficiency,
         Self::Jobs,
         Self::Configuration,
     ];
@@ -33,6 +37,8 @@ impl Place {
             Self::Origins => "/origins",
             Self::Clients => "/clients",
             Self::Disks => "/disks",
+            Self::Popularity => "/popularity",
+            Self::Efficiency => "/efficiency",
             Self::Jobs => "/jobs",
             Self::Configuration => "/configuration",
         }
@@ -46,6 +52,8 @@ impl Place {
             Self::Origins => "Origins",
             Self::Clients => "Clients",
             Self::Disks => "Disks",
+            Self::Popularity => "Popularity",
+            Self::Efficiency => "Job efficiency",
             Self::Jobs => "Jobs",
             Self::Configuration => "Configuration",
         }
@@ -56,6 +64,7 @@ impl Place {
         match self {
             Self::Overview | Self::Origins | Self::Disks => false,
             Self::Files | Self::File | Self::Clients | Self::Jobs | Self::Configuration => true,
+            Self::Popularity | Self::Efficiency => true,
         }
     }
 }

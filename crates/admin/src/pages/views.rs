@@ -4,7 +4,7 @@ use super::sessions::Sessions;
 use crate::recorder::Recorder;
 use forebay_cache::Budget;
 use forebay_telemetry::Activity;
-use std::sync::Arc;
+use std::{path::PathBuf, sync::Arc};
 use tokio::sync::Semaphore;
 
 /// Event streams served at once: each holds one of the port's connections.
@@ -23,6 +23,8 @@ pub struct Views {
     pub(super) configuration: Arc<str>,
     pub(super) sessions: Arc<Sessions>,
     pub(super) streams: Arc<Semaphore>,
+    /// A report on jobs.
+    pub(super) job_efficiency: Option<PathBuf>,
 }
 
 impl Views {
@@ -43,6 +45,13 @@ impl Views {
             configuration: configuration.into(),
             sessions: Arc::default(),
             streams: Arc::new(Semaphore::new(EVENT_STREAMS_MAX)),
+            job_efficiency: None,
         }
+    }
+
+    /// These pages with a report on the efficiency of jobs, which is read for each visit.
+    #[must_use]
+    pub fn with_job_efficiency(self, path: Option<PathBuf>) -> Self {
+        Self { job_efficiency: path, ..self }
     }
 }

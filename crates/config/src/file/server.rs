@@ -130,6 +130,8 @@ section! {
         /// Host names under which browsers reach `listen`, besides addresses and `localhost`. Requests with other `Host` headers
         /// get no pages.
         hosts: List<DnsName, 0, REGIONS_MAX> => admin.hosts = Value::default("[]").sample(r#"["cache.example.org"]"#),
+        /// Output of `forebay efficiency --json`, shown on the status page. It is read for each visit.
+        job_efficiency: PathBuf => admin.job_efficiency = Value::none().sample(r#""/var/lib/forebay/job-efficiency.json""#),
     }
 }
 
