@@ -216,17 +216,6 @@ async fn join_cluster(
     })?))
 }
 
-fn views(settings: &Settings, activity: Activity, recorder: &Recorder) -> Views {
-    let config = &settings.config;
-    Views::new(
-        activity,
-        recorder.clone(),
-        &config.admin.hosts,
-        config.engine.purge.rules.bytes,
-        settings.text().unwrap_or_default(),
-    )
-}
-
 fn watch_readiness(backend: &Backend, readiness: Readiness) {
     backend.metrics().watch_readiness(move || readiness.is_ready());
 }

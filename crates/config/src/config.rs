@@ -154,7 +154,7 @@ pub enum ExportFiles {
     /// The same of HTTP.
     HttpOrigins { first: OriginId, others: Vec<OriginId> },
     /// Servers of several protocols with the same files, tried in this order; each is one of the kinds above.
-    Alternatives(Vec<ExportFiles>),
+    Alternatives(Vec<Self>),
     /// A directory of this machine.
     Directory(PathBuf),
 }
