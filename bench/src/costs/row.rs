@@ -1,5 +1,6 @@
 //! The rows that are counted: one operation of each kind that a warm cache answers.
 
+use super::scene::SMALL_FILES;
 use crate::load::{Operation, Order};
 use anyhow::{Result, bail};
 
@@ -12,11 +13,20 @@ pub(crate) struct Row {
     pub(crate) order: Order,
     /// Operations that are sent at once; then all answers are awaited.
     pub(crate) pipeline: u16,
-    /// How often that is done in one slice.
+    /// How often that is done in one slice. Timers fire during every slice, because it takes a while to end one; many
+    /// operations make their share small.
     pub(crate) batches: u16,
-    /// Slices of which the cheapest one counts. Work that comes with time rather than with requests, such as syncs, falls
-    /// into few of them when they are short.
-    pub(crate) slices: u16,
+    /// Whether other clients have the files open, which saves the server from loading their entries.
+    pub(crate) use_by_others: UseByOthers,
+}
+
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum UseByOthers {
+    /// No matter: reads have the file open already.
+    Any,
+    Open,
+    /// The server has written their records and dropped their state: each slice opens a file once.
+    Closed,
 }
 
 impl Row {
@@ -27,18 +37,30 @@ impl Row {
 }
 
 const fn read(name: &'static str, len: u32, pipeline: u16, batches: u16) -> Row {
-    Row { name, operation: Operation::Read { len }, order: Order::Random, pipeline, batches, slices: 5 }
+    Row {
+        name,
+        operation: Operation::Read { len },
+        order: Order::Random,
+        pipeline,
+        batches,
+        use_by_others: UseByOthers::Any,
+    }
+}
+
+const fn opens(name: &'static str, batches: u16) -> Row {
+    Row { operation: Operation::OpenStatClose, ..read(name, 0, 1, batches) }
 }
 
 /// All rows, cheap ones first.
-pub(crate) const ROWS: [Row; 7] = [
+pub(crate) const ROWS: [Row; 8] = [
     read("read-4k", 4 << 10, 1, 100),
     read("read-4k-x16", 4 << 10, 16, 20),
     read("read-128k", 128 << 10, 1, 50),
     Row { order: Order::Sequential, ..read("read-1m", 1 << 20, 1, 16) },
     Row { operation: Operation::PageRead { len: 64 << 10 }, ..read("pgread-64k", 0, 1, 25) },
     Row { operation: Operation::ReadVector { elements: 64, len: 16 << 10 }, ..read("readv-64x16k", 0, 1, 10) },
-    Row { operation: Operation::OpenStatClose, slices: 20, ..read("open-stat-close", 0, 1, 4) },
+    Row { use_by_others: UseByOthers::Open, ..opens("open-in-use", 100) },
+    Row { use_by_others: UseByOthers::Closed, ..opens("open-stat-close", SMALL_FILES) },
 ];
 
 /// The rows whose names are among `names`; all of them when there are none.

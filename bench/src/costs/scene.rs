@@ -1,9 +1,9 @@
 //! The set-up of a count: files, an origin, and a cache that holds all of them within an instrument.
 
 use super::instrument::{Count as _, Instrument};
-use super::row::Row;
+use super::row::{Row, UseByOthers};
 use crate::file::make_file;
-use crate::load::{Bound, Entry, Load, LoadFile, LoadOptions, Operation, Order};
+use crate::load::{Bound, Entry, Load, LoadFile, LoadOptions, Operation, Order, open_session};
 use crate::process::{Program, Server, ready_address};
 use anyhow::{Context as _, Result, bail, ensure};
 use forebay_net::clock;
@@ -18,11 +18,14 @@ use tempfile::TempDir;
 const LARGE_LEN: u64 = 16 << 20;
 
 /// Files that are opened and closed in turn.
-const SMALL_FILES: u32 = 8;
+pub(crate) const SMALL_FILES: u16 = 8;
 const SMALL_FILE_LEN: u64 = 16 << 10;
 
 /// Reads that warm the cache.
 const WARM_READ_LEN: u32 = 1 << 20;
+
+/// Slices of which the cheapest one counts: fewest timers have fired in it.
+const SLICES: usize = 5;
 
 /// How long a server may be at work for one answer, or before it is quiet.
 const QUIET_TIMEOUT: Duration = Duration::from_secs(60);
@@ -34,6 +37,9 @@ const LOOK_INTERVAL: Duration = Duration::from_micros(50);
 /// warmed it makes checksums of files and writes its index, which takes millions.
 const QUIET_COUNT: u64 = 300_000;
 const QUIET_TIME: Duration = Duration::from_millis(300);
+
+/// A server has begun by then to write the record of a file that was closed, and to drop its state.
+const FORGET_TIME: Duration = Duration::from_secs(1);
 
 /// Files and the origin. All of it goes with this value.
 #[derive(Debug)]
@@ -128,9 +134,21 @@ impl<I: Instrument> Watched<'_, I> {
     pub(crate) fn cheapest_slice(&mut self, row: &Row, cancelled: &AtomicBool) -> Result<I::Count> {
         let pid = self.server.pid();
         let mut load = self.scene.load(row, self.server.address())?;
+        let holders = match row.use_by_others {
+            UseByOthers::Open => self.scene.small.as_slice(),
+            UseByOthers::Any | UseByOthers::Closed => &[],
+        };
+        let open = |file| open_session(self.server.address(), file);
+        let _holders = holders.iter().map(open).collect::<Result<Vec<_>>>()?;
         let mut slices = Vec::new();
         // The first slice holds what is done once for each connection.
-        for slice in 0..=row.slices {
+        for slice in 0..=SLICES {
+            if row.use_by_others == UseByOthers::Closed {
+                // sleep: the server does not report this, but its threads sleep afterwards.
+                std::thread::sleep(FORGET_TIME);
+                wait_until_asleep(pid)?;
+                self.instrument.cut(pid)?;
+            }
             for _ in 0..row.batches {
                 wait_until_asleep(pid)?;
                 load.run_in_step(Bound::Operations(row.pipeline.into()), cancelled, || wait_until_asleep(pid))?;
@@ -147,7 +165,14 @@ impl<I: Instrument> Watched<'_, I> {
 
     /// Reads everything twice, then waits until what follows from that is done.
     fn warm(&mut self, cancelled: &AtomicBool) -> Result<()> {
-        let row = |operation| Row { name: "", operation, order: Order::Sequential, pipeline: 1, batches: 1, slices: 1 };
+        let row = |operation| Row {
+            name: "",
+            operation,
+            order: Order::Sequential,
+            pipeline: 1,
+            batches: 1,
+            use_by_others: UseByOthers::Any,
+        };
         let rows = [
             (row(Operation::Read { len: WARM_READ_LEN }), LARGE_LEN / u64::from(WARM_READ_LEN)),
             (row(Operation::OpenReadClose), SMALL_FILES.into()),
