@@ -20,6 +20,6 @@ section! {
         /// Size of all files together, at least twice that of one; the oldest files are removed.
         total_size: Size<0x2_0000> => total_bytes = Value::default(r#""4GiB""#),
         /// Remove files that were written last before this time. Default: never.
-        age_max: Time<60_000> => age_max = Value::none().sample(r#""400d""#),
+        age_max: Time<60_000> => age_max = Value::none().sample(r#""365d""#),
     }
 }
