@@ -31,7 +31,7 @@ PURE_CRATES := types proto cache adopt structure monitoring records sizing
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
 
-setup: $(VENV)/.tests $(VENV)/.lab $(ROOT_VENV)/.installed $(SIM_VENV)/.installed $(TOOLS)/render-chart ## install what the tests need: XRootD's programs, Python packages
+setup: $(VENV)/.tests $(VENV)/.lab $(ROOT_VENV)/.installed $(SIM_VENV)/.installed $(TOOLS)/render-chart $(TOOLS)/search/.installed ## install what the tests need: XRootD's programs, Python packages
 	tests/install-tools.sh
 
 build: $(BINARY) ## build the release binary
@@ -150,6 +150,10 @@ $(BINARY): libraries FORCE
 	$(CARGO) build --release --locked -p forebay
 
 # With libraries from Debian's packages alone.
+$(TOOLS)/search/.installed: tests/search_server/install.sh tests/search_server/OneNode.java
+	tests/install-tools.sh
+	tests/search_server/install.sh $(CURDIR)/$(TOOLS)/search
+
 $(TOOLS)/render-chart: tests/deploy/chart/render.go
 	tests/install-tools.sh
 	mkdir -p $(TOOLS)

@@ -40,6 +40,8 @@ missing() {
         compgen -G "/usr/lib*/*/${library%%:*}-[0-9].so" >/dev/null || echo "${library##*:}"
     done
     command -v chromium >/dev/null || echo chromium
+    command -v javac >/dev/null || echo default-jdk-headless
+    command -v mvn >/dev/null || echo maven
     command -v promtool >/dev/null || echo prometheus
     command -v curl >/dev/null || echo curl
     command -v nginx >/dev/null || echo nginx-light

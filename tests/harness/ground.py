@@ -96,6 +96,14 @@ def libcachesim_python() -> Path:
     return python
 
 
+def search_servers() -> Path:
+    """The directory that holds OpenSearch and Elasticsearch."""
+    directory = Path(os.environ.get("SEARCH_SERVERS", REPOSITORY / "target" / "tools" / "search"))
+    if not (directory / ".installed").is_file():
+        raise MissingProgram(f"{directory} has no search servers: run `make setup`")
+    return directory
+
+
 def package() -> Path:
     """The package that `make deb` has built."""
     if given := os.environ.get("FOREBAY_PACKAGE"):

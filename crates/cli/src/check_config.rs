@@ -95,6 +95,10 @@ fn summary(config: &Config) -> Vec<String> {
     if let Some(files) = &config.records.files {
         lines.push(format!("records     {}", files.directory.display()));
     }
+    if let Some(search) = &config.records.search {
+        let servers: Vec<_> = search.urls.iter().map(ToString::to_string).collect();
+        lines.push(format!("records     {} at {}", search.stream, servers.join(", ")));
+    }
     lines
 }
 

@@ -58,6 +58,11 @@ fn problems_at_start(settings: &Settings) -> Vec<Problem> {
         problems.push(settings.problem_at("admin.token_file", error));
     }
     problems.extend(check_tls(settings));
+    if let Some(search) = &settings.config.records.search
+        && let Err(error) = search.check()
+    {
+        problems.push(settings.problem_at("opensearch.urls", error));
+    }
     for (index, export) in settings.config.exports.iter().enumerate() {
         if let ExportFiles::Directory(directory) = &export.files
             && let Err(text) = check_directory(directory)

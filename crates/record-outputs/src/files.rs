@@ -1,7 +1,7 @@
 //! The output to files: rotated by size and age, the oldest ones removed.
 
 use crate::{
-    lines::{Lines, Message},
+    lines::{Inbox, Lines, Message},
     options::FileOptions,
 };
 use forebay_telemetry::{Metrics, RecordOutput};
@@ -11,7 +11,7 @@ use std::{
     io::{self, Write as _},
     os::unix::fs::OpenOptionsExt as _,
     path::PathBuf,
-    sync::mpsc::{Receiver, RecvTimeoutError},
+    sync::mpsc::RecvTimeoutError,
     time::{Duration, UNIX_EPOCH},
 };
 
@@ -64,9 +64,9 @@ impl FileWriter {
     }
 
     /// Writes until all senders are gone. `clock` returns the microseconds of the Unix epoch.
-    pub(crate) fn run(mut self, messages: &Receiver<Message>, clock: fn() -> i64) {
+    pub(crate) fn run(mut self, inbox: &Inbox, clock: fn() -> i64) {
         loop {
-            let message = messages.recv_timeout(TICK);
+            let message = inbox.recv_timeout(TICK);
             let now = clock().div_euclid(1_000_000);
             match message {
                 Ok(Message::Lines(lines)) => self.put(&lines, now),

@@ -1,5 +1,6 @@
 //! Where records go.
 
+use crate::search::SearchOptions;
 use forebay_records::Server;
 use std::{path::PathBuf, time::Duration};
 
@@ -9,6 +10,7 @@ pub struct RecordOptions {
     /// The server's name at its site: a part of each record.
     pub server: Server,
     pub files: Option<FileOptions>,
+    pub search: Option<SearchOptions>,
 }
 
 /// How many files of records are kept, and where.
@@ -41,6 +43,6 @@ impl RecordOptions {
     /// Whether there is an output.
     #[must_use]
     pub const fn has_output(&self) -> bool {
-        self.files.is_some()
+        self.files.is_some() || self.search.is_some()
     }
 }

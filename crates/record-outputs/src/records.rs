@@ -6,6 +6,7 @@ use crate::{
     files::FileWriter,
     lines::Queue,
     options::RecordOptions,
+    search,
 };
 use forebay_telemetry::{
     CloseEvent, DirectEvent, FailedEvent, FileEvents, Metrics, OpenPurpose, RecordOutput, RedirectedEvent, RefusedEvent,
@@ -46,7 +47,7 @@ impl Records {
     /// Starts the threads. `clock` returns the microseconds of the Unix epoch.
     ///
     /// # Errors
-    /// When no thread can be started.
+    /// When a file that an output needs cannot be used, or no thread can be started.
     pub fn start(options: RecordOptions, clock: fn() -> i64, metrics: &Metrics) -> io::Result<Self> {
         let (mut queues, mut outputs) = (Vec::new(), Vec::new());
         if let Some(files) = options.files {
@@ -56,6 +57,12 @@ impl Records {
             thread::Builder::new().name("record-files".to_owned()).spawn(run)?;
             queues.push(queue);
             outputs.push(RecordOutput::File);
+        }
+        if let Some(options) = options.search {
+            let (queue, inbox) = Queue::new(RecordOutput::OpenSearch, metrics.clone());
+            search::start(options, inbox, metrics.clone())?;
+            queues.push(queue);
+            outputs.push(RecordOutput::OpenSearch);
         }
         let (queue, messages) = mpsc::sync_channel(EVENTS_MAX);
         let encoder = Encoder::new(options.server, clock(), queues);

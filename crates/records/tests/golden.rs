@@ -2,7 +2,7 @@
 
 use forebay_records::{
     CacheUse, Client, DataNames, Decision, Event, FIELDS, Kind, REASON_LEN_MAX, Reads, Record, Server, Times,
-    field_table,
+    field_table, index_template,
 };
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -171,4 +171,19 @@ fn the_document_lists_each_field() {
         return;
     }
     assert_eq!(&text[start..end], table, "docs/records.md is old: ACCEPT=1 cargo test -p forebay-records writes it");
+}
+
+/// `ACCEPT=1` writes the templates.
+#[test]
+#[expect(clippy::disallowed_methods, reason = "the test compares files of the deployment")]
+fn the_stored_templates_are_fresh() {
+    for (file, is_stream) in [("index-template.json", true), ("index-template-daily.json", false)] {
+        let path = format!("{}/../../deploy/opensearch/{file}", env!("CARGO_MANIFEST_DIR"));
+        let template = index_template("forebay-accesses", is_stream);
+        if std::env::var_os("ACCEPT").is_some() {
+            std::fs::write(&path, &template).unwrap();
+        }
+        let stored = std::fs::read_to_string(&path).unwrap();
+        assert_eq!(stored, template, "{file} is old: ACCEPT=1 cargo test -p forebay-records writes it");
+    }
 }

@@ -148,6 +148,8 @@ declare_metrics! {
             => pub add_records_sent(records);
         records_dropped[output: RecordOutput] = "forebay_records_dropped",
             "Records of accesses that are missing in an output: too slow, too long without it, or refused" => pub add_records_dropped(records);
+        record_requests_failed = "forebay_record_requests_failed",
+            "Requests with records of accesses that OpenSearch did not take in full" => pub add_record_request_failed(1);
     }
     gauges {
         open_handles = "forebay_open_handles", "Files held open by clients";

@@ -94,6 +94,7 @@ fn busy() -> (Metrics, ConnectionGuard) {
     metrics.add_completion(11);
     metrics.add_records_sent(RecordOutput::File, 14);
     metrics.add_records_dropped(RecordOutput::OpenSearch, 15);
+    metrics.add_record_request_failed();
     see_root_files(&metrics);
     metrics.add_purged(PurgeReason::Space, 8192);
     metrics.add_purge_refused(3);

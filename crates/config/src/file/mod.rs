@@ -12,6 +12,7 @@ mod storage;
 
 pub(crate) use declare::{Mistakes, Section, Setting, Table, Unknown, Written};
 pub(crate) use namespace::{RawExport, RawReadAhead, RawRule};
+pub(crate) use records::RawSearch;
 pub(crate) use security::{RawBinding, RawCredential, RawGrant, RawIssuer};
 pub(crate) use server::{RawAdmin, RawTls, RawTrace};
 pub(crate) use source::{Source, declared};
@@ -91,6 +92,7 @@ file! {
     trace: RawTrace,
     monitoring: server::RawMonitoring,
     records: records::RawRecords,
+    opensearch: records::RawSearch,
 }
 
 impl Raw {

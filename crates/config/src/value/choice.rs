@@ -53,6 +53,9 @@ fn alternatives(words: &[&str]) -> String {
 /// Whether tokens pass without TLS.
 pub(crate) struct PlainTokens;
 
+/// Whether records have an index for each day.
+pub(crate) struct IndexNaming;
+
 /// Whether clients prove that they see the store.
 pub(crate) struct Probe;
 
@@ -118,6 +121,7 @@ worded! {
     Use => Use { "ignore" => Self::Ignore, "if-present" => Self::IfPresent, "require" => Self::Require }
     TokenProfile => TokenProfile { "wlcg" => Self::Wlcg, "scitokens" => Self::SciTokens }
     PlainTokens => bool { "never" => false, "loopback" => true }
+    IndexNaming => bool { "data-stream" => false, "daily" => true }
     Probe => bool { "none" => false, "client" => true }
     Visibility => bool { "never" => false, "complete" => true }
     CheckPolicy => CheckPolicy { "first-read" => Self::FirstRead, "never" => Self::Never }

@@ -8,13 +8,13 @@ mod redirects;
 mod text;
 mod toml_type;
 
-pub(crate) use choice::{CredentialMethod, PlainTokens, Probe, Visibility};
+pub(crate) use choice::{CredentialMethod, IndexNaming, PlainTokens, Probe, Visibility};
 pub(crate) use duration::{DurationOrZero, Never, Off, Or, Time, Unlimited, Validity};
 pub(crate) use field::{Fault, Field, Form, List};
 pub(crate) use number::{CountMark, Fraction, Mode, Number, Size};
 pub(crate) use redirects::Redirects;
 pub(crate) use text::{
-    AddressPattern, Ciphers, Collector, DnsName, Filler, Group, IssuerUrl, Line, LogFilter, Mapping, MemberPort,
-    Organization, OriginPattern, Pattern, Region,
+    AddressPattern, Ciphers, Collector, DnsName, Filler, Group, IndexName, IssuerUrl, Line, LogFilter, Mapping,
+    MemberPort, Organization, OriginPattern, Pattern, Region, SearchUrl,
 };
 pub(crate) use toml_type::found;

@@ -7,7 +7,7 @@ use forebay_cache::{AllowList, CgiPattern, FillPolicy, PathPattern, StructureUse
 use forebay_engine::ChecksumAlgorithm;
 use forebay_proto::TlsUse;
 use forebay_telemetry::Sample;
-use forebay_types::{BlockSize, ByteSize, ByteSizeError, Endpoint, Lfn};
+use forebay_types::{BlockSize, ByteSize, ByteSizeError, Endpoint, Lfn, OriginId};
 use std::{fmt::Display, net::SocketAddr, path::PathBuf};
 
 /// Longest site or host name in bytes: it must fit an answer.
@@ -21,6 +21,9 @@ const PATTERN_LEN_MAX: usize = 300;
 
 /// Longest name or pattern of access rules in bytes: every decision compares with it.
 const LINE_LEN_MAX: usize = 1024;
+
+/// Longest name of a data stream: that of a backing index, which is longer, has at most 255 bytes.
+const INDEX_NAME_LEN_MAX: usize = 200;
 
 /// A form that is written as a text.
 macro_rules! texts {
@@ -79,6 +82,12 @@ pub(crate) struct Collector;
 
 /// A port of a manager or member of a cluster.
 pub(crate) struct MemberPort;
+
+/// A server of OpenSearch or Elasticsearch.
+pub(crate) struct SearchUrl;
+
+/// The name of a data stream.
+pub(crate) struct IndexName;
 
 /// A filter of log events.
 pub(crate) struct LogFilter;
@@ -157,6 +166,16 @@ texts! {
     };
     Mapping => (PathBuf, PathBuf), "`DIRECTORY=PATH`", parse_mapping;
     Region => (String, String), "`NAME=HOST`", parse_region;
+    SearchUrl => OriginId, "`https://HOST:PORT`", |text| match parse_origin_url(text) {
+        Ok(OriginUrl::Http(server)) => Ok(server),
+        _ => Err(format!("`{}` is not a server: write https://HOST:PORT, or http:// without encryption", text.escape_default())),
+    };
+    IndexName => String, "name", |text| {
+        let is_of_name = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || matches!(byte, b'-' | b'_' | b'.');
+        let is_good = (1..=INDEX_NAME_LEN_MAX).contains(&text.len()) && text.bytes().all(is_of_name) && text.starts_with(|c: char| c.is_ascii_lowercase());
+        if is_good { return Ok(text.to_owned()) }
+        Err(format!("`{}` is not a name of an index: write lower-case letters, digits and `-_.`, at most {INDEX_NAME_LEN_MAX}, a letter first", text.escape_default()))
+    };
     LogFilter => String, "filter", |text| reported(forebay_telemetry::check_log_filter(text)).map(|()| text.to_owned());
     IssuerUrl => String, "URL", |text| {
         let is_bad = text.len() > LINE_LEN_MAX || text.contains(char::is_whitespace);

@@ -1,7 +1,7 @@
 //! The records of accesses: what is understood, and what is refused.
 
 use forebay_config::{Config, Settings};
-use forebay_record_outputs::FileOptions;
+use forebay_record_outputs::{Authorization, FileOptions, SearchOptions};
 use std::{path::Path, time::Duration};
 
 fn parse(text: &str) -> Result<Config, String> {
@@ -33,6 +33,52 @@ fn wrong_values_are_refused() {
         ("records.file_size = \"3GiB\"", "must have room for two"),
     ] {
         let error = parse(text).unwrap_err();
+        assert!(error.contains(needle), "{text}: {error}");
+    }
+}
+
+#[test]
+fn records_are_sent_to_the_servers_that_are_named() {
+    assert_eq!(parse("[opensearch]\nstream = \"a\"").unwrap().records.search, None);
+    let plain = SearchOptions {
+        urls: vec!["https://s.example:9200".parse().unwrap()],
+        stream: "forebay-accesses".to_owned(),
+        spool_bytes: 64 << 20,
+        ..SearchOptions::default()
+    };
+    let search = |text: &str| parse(&format!("[opensearch]\n{text}")).unwrap().records.search;
+    assert_eq!(search("urls = [\"https://s.example:9200/\"]"), Some(plain.clone()));
+    let all = "urls = [\"https://s.example:9200\", \"https://t.example:9200/search\"]\nstream = \"cache.1_a-b\"\nindex = \"daily\"
+        ca_file = \"/ca\"\nuser = \"ann\"\npassword_file = \"/p\"\nspool = \"/s\"\nspool_size = \"1MiB\"\ninstall_template = true";
+    let options = SearchOptions {
+        urls: [plain.urls.clone(), vec!["https://t.example:9200/search".parse().unwrap()]].concat(),
+        stream: "cache.1_a-b".to_owned(),
+        is_daily: true,
+        authorization: Authorization::Basic("ann".to_owned(), "/p".into()),
+        ca_file: Some("/ca".into()),
+        spool: Some("/s".into()),
+        spool_bytes: 1 << 20,
+        installs_template: true,
+    };
+    assert_eq!(search(all), Some(options));
+    let key = search("urls = [\"http://127.0.0.1:9200\"]\napi_key_file = \"/k\"").unwrap();
+    assert_eq!(key.authorization, Authorization::ApiKey("/k".into()));
+}
+
+#[test]
+fn wrong_servers_and_credentials_are_refused() {
+    for (text, needle) in [
+        ("urls = [\"root://s\"]", "is not a server"),
+        ("stream = \"Cache\"", "not a name of an index"),
+        ("stream = \"-a\"", "not a name of an index"),
+        ("index = \"weekly\"", "data-stream"),
+        ("spool_size = \"1023KiB\"", "write 1MiB to"),
+        ("user = \"ann\"", "a user needs a password"),
+        ("password_file = \"/p\"", "a user needs a password"),
+        ("api_key_file = \"/k\"\nuser = \"ann\"\npassword_file = \"/p\"", "write only one"),
+        ("urls = [\"http://s.example:9200\"]\napi_key_file = \"/k\"", "without encryption"),
+    ] {
+        let error = parse(&format!("[opensearch]\n{text}")).unwrap_err();
         assert!(error.contains(needle), "{text}: {error}");
     }
 }
