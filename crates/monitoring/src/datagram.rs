@@ -46,6 +46,22 @@ pub fn map(sender: Sender, code: u8, sequence: u8, id: u32, text: &str) -> Vec<u
 mod tests {
     use super::*;
 
+    /// Maps of a cache of XRootD 5.5.3: its identity, and a user of xrdcp.
+    const STOCK: [&str; 2] = [
+        "3d00005f6b06cf8c000000003d2f6461656d6f6e2e31303734353a31333735303736363539303937393240766d0a26736974653d26706f72743d313530303426696e73743d616e6f6e2670676d3d78726f6f7464267665723d76352e352e33",
+        "750100586b06cf8c0000000178726f6f742f726f6f742e31303737323a313337353037363635393039373932405b3a3a666666663a3132372e302e302e315d0a26523d76352e352e3326783d787264637026793d26493d34",
+    ];
+
+    #[test]
+    fn maps_equal_those_of_xcache() {
+        let sender = Sender { start: 0x6b06_cf8c, id: 0x7d0f_ff94_9820 };
+        let server = "=/daemon.10745:137507665909792@vm\n&site=&port=15004&inst=anon&pgm=xrootd&ver=v5.5.3";
+        let user = "xroot/root.10772:137507665909792@[::ffff:127.0.0.1]\n&R=v5.5.3&x=xrdcp&y=&I=4";
+        let maps = [map(sender, b'=', 0, 0, server), map(sender, b'u', 1, 1, user)];
+        let hex = maps.map(|map| map.iter().map(|byte| format!("{byte:02x}")).collect::<String>());
+        assert_eq!(hex, STOCK);
+    }
+
     #[test]
     fn a_map_has_its_length_in_the_header_and_is_cut_at_the_limit() {
         let sender = Sender { start: 0x6b01_ec3c, id: 5 };

@@ -155,6 +155,25 @@ mod tests {
         assert!(events.is_empty());
     }
 
+    /// A datagram of a cache of XRootD 5.5.3 after its first client has read a file.
+    const STOCK: &str = "670101126b06cf8c6b06cf8c6b06cf8c43007d0fff9498207b226576656e74223a2266696c655f636c6f7365222c226c666e223a222f646174612f6269672e62696e222c2273697a65223a333030303030302c22626c6b5f73697a65223a313034383537362c226e5f626c6b73223a332c226e5f626c6b735f646f6e65223a332c226163636573735f636e74223a312c226174746163685f74223a313739353630383436302c226465746163685f74223a313739353630383436302c2272656d6f746573223a5b223132372e302e302e313a3135303033225d2c22625f686974223a333030303030302c22625f6d697373223a302c22625f627970617373223a302c226e5f636b735f65727273223a307d00";
+
+    #[test]
+    fn a_datagram_equals_that_of_xcache_except_for_newer_fields() {
+        let mut events = GeneralEvents::new(1472);
+        let (attached, detached, remotes) = (1_795_608_460, 1_795_608_460, vec!["127.0.0.1:15003".to_owned()]);
+        assert!(events.close(&FileClose { attached, detached, remotes, ..event() }));
+        let sender = Sender { start: 0x6b06_cf8c, id: 0x7d0f_ff94_9820 };
+        let datagram = events.take(sender, 1, 0x6b06_cf8c, 0x6b06_cf8c);
+        // Collectors require the fields; XRootD sends them from 5.7.2 on.
+        let newer = b"\"b_todisk\":0,\"b_prefetch\":0,";
+        let at = datagram.windows(newer.len()).position(|window| window == newer).unwrap();
+        let mut older = [&datagram[..at], &datagram[at + newer.len()..]].concat();
+        sender.seal(&mut older, b'g', 1);
+        let hex: String = older.iter().map(|byte| format!("{byte:02x}")).collect();
+        assert_eq!(hex, STOCK);
+    }
+
     #[test]
     fn lines_are_separated_escaped_and_limited() {
         let mut events = GeneralEvents::new(1472);
