@@ -8,6 +8,9 @@ pub const LFN_LEN_MAX: usize = 1024;
 /// Length of the header with the record of the time.
 const START_LEN: usize = HEADER_LEN + 24;
 
+/// Length of a close, the longest record without a path.
+const CLOSE_LEN: usize = 80;
+
 /// Kinds of records: the first byte of each.
 const CLOSE: u8 = 0;
 const OPEN: u8 = 1;
@@ -85,12 +88,12 @@ impl FileRecords {
         self.records == 0
     }
 
-    /// Whether the next record may not fit: the datagram has to be sent first.
+    /// Whether the next record does not fit: the datagram has to be sent first. `lfn_len` is the length of the path of an open, 0 for
+    /// other records.
     #[must_use]
-    pub fn is_full(&self) -> bool {
-        const RECORD_LEN_MAX: usize = 28 + LFN_LEN_MAX;
-        let is_long = self.datagram.len() + RECORD_LEN_MAX > self.len_max;
-        !self.is_empty() && is_long
+    pub fn is_full(&self, lfn_len: usize) -> bool {
+        let record_len = CLOSE_LEN.max(28 + lfn_len.min(LFN_LEN_MAX));
+        !self.is_empty() && self.datagram.len() + record_len > self.len_max
     }
 
     /// Adds an open, with the path of the file.
@@ -114,7 +117,7 @@ impl FileRecords {
 
     /// Adds a close, with the bytes and calls since the open.
     pub fn close(&mut self, record: &CloseRecord) {
-        self.begin(CLOSE, WITH_CALLS, 80, record.file);
+        self.begin(CLOSE, WITH_CALLS, CLOSE_LEN, record.file);
         self.put_bytes(record.bytes);
         let calls = &record.calls;
         [calls.reads, calls.vectors, 0].into_iter().for_each(|count| self.put_u32(count));
@@ -212,11 +215,27 @@ mod tests {
         let lfn = "/x".repeat(1000);
         let open = OpenRecord { file: 2, user: 1, size: 1, lfn: &lfn };
         let mut records = FileRecords::new(1472);
-        assert!(!records.is_full());
+        assert!(!records.is_full(lfn.len()));
         records.open(&open);
-        assert!(records.is_full());
+        assert!(records.is_full(lfn.len()));
+        assert!(!records.is_full(0), "there is room for a close");
         let datagram = records.take(Sender { start: 1, id: 2 }, 0, 3, 4);
         assert_eq!(datagram.len(), START_LEN + 28 + LFN_LEN_MAX);
-        assert!(!records.is_full());
+        assert!(!records.is_full(lfn.len()));
+    }
+
+    #[test]
+    fn a_datagram_takes_records_up_to_its_length() {
+        let mut records = FileRecords::new(1472);
+        let bytes = Transferred::default();
+        let taken = (0..100).take_while(|file| {
+            let has_room = !records.is_full(0);
+            if has_room {
+                records.close(&CloseRecord { file: *file, bytes, calls: CallStatistics::default() });
+            }
+            has_room
+        });
+        assert_eq!(taken.count(), (1472 - START_LEN) / CLOSE_LEN);
+        assert!(records.take(Sender { start: 1, id: 2 }, 0, 3, 4).len() <= 1472);
     }
 }

@@ -2,8 +2,8 @@
 
 use divan::{Bencher, black_box};
 use forebay_telemetry::{
-    AccessLog, Activity, ActivityOptions, Client, CloseEvent, FileEvents, Metrics, OpenEvent, OpenPurpose, ReadAnswer,
-    ReadEvents, ReadKind, RequestKind, Sample, Trace, TraceOptions,
+    AccessLog, Activity, ActivityOptions, Client, CloseEvent, FileEvents, FileUse, Metrics, OpenEvent, OpenPurpose,
+    ReadAnswer, ReadEvents, ReadKind, RequestKind, Sample, StreamOptions, Streams, Trace, TraceOptions,
 };
 use forebay_types::{ByteRange, Endpoint, Lfn, Outcome};
 use std::{
@@ -61,19 +61,24 @@ fn log_a_close(bencher: Bencher<'_, '_>) {
     tracing::subscriber::with_default(subscriber, || bencher.bench_local(|| log.closed(black_box(&event))));
 }
 
+const CMS_FILE: &str = "/store/mc/RunIISummer20/TTbar/NANOAODSIM/106X-v2/260000/0A1B2C3D.root";
+
+fn client() -> Client {
+    Client {
+        user: "cms".to_owned(),
+        host: "wn123.gridka.de".to_owned(),
+        program: "cmsRun".to_owned(),
+        ..Client::default()
+    }
+}
+
 #[divan::bench]
 fn follow_an_open_and_its_close(bencher: Bencher<'_, '_>) {
     let metrics = Metrics::new();
     let options = ActivityOptions { exports: vec!["/store".to_owned()], ..ActivityOptions::default() };
     let activity = Activity::new(options, (now(), 1_700_000_000), &metrics);
-    let path = "/store/mc/RunIISummer20/TTbar/NANOAODSIM/106X-v2/260000/0A1B2C3D.root";
-    let lfn = Lfn::parse(path).expect("the name is good");
-    let client = Client {
-        user: "cms".to_owned(),
-        host: "wn123.gridka.de".to_owned(),
-        program: "cmsRun".to_owned(),
-        ..Client::default()
-    };
+    let lfn = Lfn::parse(CMS_FILE).expect("the name is good");
+    let client = client();
     let (handle, origin) = (metrics.open_handle(), Endpoint::new("xrootd-cms.infn.it", 1094).into());
     let (open, at, size, purpose, account) = (1, now(), 1 << 30, OpenPurpose::Read, handle.shared());
     let (client, lfn, origin, file) = (&client, &lfn, Some(&origin), None);
@@ -84,6 +89,45 @@ fn follow_an_open_and_its_close(bencher: Bencher<'_, '_>) {
         activity.opened(black_box(&opened));
         activity.closed(black_box(&closed));
     });
+}
+
+/// Opens and closes of a round: the queue of the streams takes them at once.
+const ROUND: u64 = 10_000;
+
+/// With the work of the thread that encodes and sends: the time for each is more than the processor time for both.
+#[divan::bench(sample_count = 50)]
+fn stream_ten_thousand_opens_and_closes(bencher: Bencher<'_, '_>) {
+    let metrics = Metrics::new();
+    let receiver = std::net::UdpSocket::bind("127.0.0.1:0").expect("there are ports");
+    let address = receiver.local_addr().expect("it is bound");
+    std::thread::spawn(move || while receiver.recv(&mut [0; 2048]).is_ok() {});
+    let options = StreamOptions { collectors: vec![address.to_string()], ..StreamOptions::default() };
+    let streams = Streams::start(options, || 1_700_000_000, metrics.clone()).expect("there are threads");
+    let (client, file) = (client(), FileUse::default());
+    let lfn = Lfn::parse(CMS_FILE).expect("the name is good");
+    let (client, lfn, handle, at) = (&client, &lfn, metrics.open_handle(), now());
+    let (origin, size, purpose, account) = (None, 1 << 30, OpenPurpose::Read, handle.shared());
+    let (duration, opens, file) = (Duration::from_millis(12), 1, Some(&file));
+    bencher.counter(divan::counter::ItemsCount::new(ROUND)).bench_local(|| {
+        for open in 0..ROUND {
+            streams.opened(&OpenEvent { open, at, client, lfn, origin, size, purpose, account });
+            streams.closed(&CloseEvent {
+                open,
+                at,
+                client,
+                lfn,
+                origin,
+                size,
+                purpose,
+                account,
+                duration,
+                opens,
+                file,
+            });
+        }
+        streams.flush(Duration::from_secs(10));
+    });
+    assert_eq!(metrics.stream_events_dropped(), 0, "the queue has room for a round");
 }
 
 #[divan::bench]

@@ -121,7 +121,7 @@ impl Composer {
         }
         let user = self.user(&opened.client, now);
         let id = self.next_id();
-        self.make_room(now);
+        self.make_room(opened.lfn.len(), now);
         self.files.open(&OpenRecord { file: id, user, size: opened.size, lfn: &opened.lfn });
         let (reported, earlier) = (Transferred::default(), Reads::default());
         self.open.insert(opened.open, OpenFile { id, session, account, reported, key, earlier, used: None });
@@ -212,7 +212,7 @@ impl Composer {
             let bytes = file.reads().transferred();
             if bytes != file.reported {
                 file.reported = bytes;
-                self.make_room(now);
+                self.make_room(0, now);
                 self.files.transfer(file.id, bytes);
             }
         }
@@ -230,7 +230,7 @@ impl Composer {
     }
 
     fn end_file(&mut self, id: u32, session: u64, reads: &Reads, now: i64) {
-        self.make_room(now);
+        self.make_room(0, now);
         self.files.close(&reads.close_record(id));
         if let Some(session) = self.sessions.get_mut(&session) {
             session.opens = session.opens.saturating_sub(1);
@@ -257,13 +257,14 @@ impl Composer {
         let ended: Vec<_> =
             self.sessions.extract_if(|_, session| is_idle(session)).map(|(_, ended)| ended.id).collect();
         for id in ended {
-            self.make_room(now);
+            self.make_room(0, now);
             self.files.disconnect(id);
         }
     }
 
-    fn make_room(&mut self, now: i64) {
-        if self.files.is_full() {
+    /// Sends the datagram if the next record does not fit; `lfn_len` as for [`FileRecords::is_full`].
+    fn make_room(&mut self, lfn_len: usize, now: i64) {
+        if self.files.is_full(lfn_len) {
             self.send_files(now);
         }
     }

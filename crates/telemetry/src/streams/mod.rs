@@ -219,3 +219,6 @@ impl Sender {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
