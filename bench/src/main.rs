@@ -10,6 +10,7 @@ mod jobs;
 mod load;
 mod path;
 mod place;
+mod placement;
 mod process;
 mod relay_floor;
 mod scale;
@@ -26,6 +27,7 @@ use forebay_types::ByteSize;
 use jobs::JobsArgs;
 use load::{Bound, Entry, Load, LoadFile, LoadOptions, Operation, Order};
 use path::PathOptions;
+use placement::PlacementArgs;
 use scale::ScaleArgs;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -64,6 +66,8 @@ enum Command {
     Compare(Box<CompareOptions>),
     /// Measure each server with thousands of idle connections while other connections are busy.
     Scale(ScaleArgs),
+    /// Simulate the placement of names on the members of a cluster.
+    Placement(PlacementArgs),
     /// Have hundreds of jobs at a time visit random files, on each server, cold and warm.
     Stress(StressArgs),
     /// Run jobs that visit random files against one server, and print their results second by second as lines of JSON.
@@ -157,6 +161,7 @@ fn main() -> ExitCode {
         Command::Load(args) => run_load(&args),
         Command::Compare(options) => compare::run(&options),
         Command::Scale(args) => scale::run(&args),
+        Command::Placement(args) => placement::run(&args),
         Command::Stress(args) => stress::run(&args),
         Command::Jobs(args) => jobs::run(&args),
         Command::Path(options) => path::run(&options),
