@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
 from harness import cluster, forebay, xrootd
-from harness.cluster import Cluster, Manager, place, ready
+from harness.cluster import Cluster, Manager, place, places, ready
 from harness.content import Pattern
 from harness.forebay import Forebay
 from harness.ground import Ground
 from harness.loop_disk import LoopDisk
-from harness.raw_client import RawClient
 from harness.waiting import until
 from harness.wire import OPEN_READ
 from harness.xrootd import Origin
@@ -23,11 +24,6 @@ ClusterOf = Callable[[int], Cluster]
 def members(node: Forebay) -> int:
     """The members that take new files, as a node counts them."""
     return int(node.metrics().total("forebay_cluster_members"))
-
-
-def places(client: RawClient, paths: list[str]) -> dict[str, int]:
-    """Where the redirector sends clients of each file."""
-    return {path: place(client, path)[0] for path in paths}
 
 
 def new_names(purpose: str) -> list[str]:
@@ -48,15 +44,49 @@ def test_a_draining_node_gets_no_clients_until_it_is_undone(
     nodes.start_all()
     leaver, stayer = nodes.ports
     with ready(manager) as client:
-        assert leaver in places(client, list(names)).values()
+        assert leaver in places(client, names).values()
         drain(nodes, leaver)
         until(lambda: members(nodes.nodes[stayer]) == 1, "the other node knows that it drains")
-        until(lambda: set(places(client, list(names)).values()) == {stayer}, "its files open at the other node")
+        until(lambda: set(places(client, names).values()) == {stayer}, "its files open at the other node")
         assert set(places(client, new_names("drained")).values()) == {stayer}
         drain(nodes, leaver, "--undo")
         nodes.wait_for_members(2)
         purposes = iter(range(1000))
         until(lambda: leaver in places(client, new_names(f"back{next(purposes)}-")).values(), "it gets new files again")
+
+
+def located(nodes: Cluster, port: int, path: str) -> list[dict[str, Any]]:
+    """The members in the order of `forebay locate` at a node."""
+    result = forebay.run(nodes.ground, "locate", "--json", "--admin", str(nodes.sockets[port]), path)
+    assert result.returncode == 0, result.stderr
+    found: list[dict[str, Any]] = json.loads(result.stdout)["members"]
+    return found
+
+
+def test_each_node_reports_where_a_file_is(cluster_of: ClusterOf, manager: Manager, names: dict[str, Pattern]) -> None:
+    nodes = cluster_of(2)
+    nodes.start_all()
+    path, pattern = next(iter(names.items()))
+    with ready(manager) as client:
+        holder = nodes.read(client, path, pattern)
+    nodes.nodes[holder].settled_metrics()
+    other = next(port for port in nodes.ports if port != holder)
+    until(lambda: located(nodes, other, path)[0]["file"] == "data", "the file is in the cache")
+    for port in nodes.ports:
+        best, second = located(nodes, port, path)
+        assert (best["member"], best["file"], best["rank"]) == (f"{nodes.host(holder)}:{holder}", "data", 1)
+        assert (second["member"], second["file"], second["rank"]) == (f"{nodes.host(other)}:{other}", "absent", 2)
+        assert [best["is_this_server"], second["is_this_server"]] == [port == holder, port == other]
+    drain(nodes, holder)
+    until(lambda: members(nodes.nodes[other]) == 1, "the other node knows that it drains")
+    states = {each["member"]: (each["state"], each["file"]) for each in located(nodes, other, path)}
+    assert states[f"{nodes.host(holder)}:{holder}"] == ("inactive", "data")
+    nodes.kill(holder)
+    until(lambda: located(nodes, other, path)[1]["state"] == "silent", "the other node knows that it has died")
+    assert located(nodes, other, path)[1]["file"] == "unknown"
+    text = forebay.run(nodes.ground, "locate", "--admin", str(nodes.sockets[other]), path).stdout
+    assert f"{nodes.host(other)}:{other} (this server)" in text
+    assert ", silent" in text
 
 
 def test_a_rolling_restart_fetches_nothing_again(
@@ -72,7 +102,7 @@ def test_a_rolling_restart_fetches_nothing_again(
             nodes.nodes.pop(port).stop()
             nodes.start(port)
             # Nodes that stood in have given the files back when no client is sent to them any more.
-            until(lambda: all(places(client, list(names)) == before for _ in range(3)), "all files are where they were")
+            until(lambda: all(places(client, names) == before for _ in range(3)), "all files are where they were")
         for path, pattern in names.items():
             assert nodes.read(client, path, pattern) == before[path]
     assert nodes.origin_bytes() == 0
@@ -94,19 +124,19 @@ def test_either_of_two_managers_may_be_killed(
     try:
         nodes.start_all()
         with ready(manager) as client, ready(second_manager) as other:
-            before = places(client, list(names))
-            assert places(other, list(names)) == before
+            before = places(client, names)
+            assert places(other, names) == before
             manager.kill()
             later = {path: place(other, path) for path in new_names("later")}
             assert {waited for _, waited in later.values()} == {0}
-            assert places(other, list(names)) == before
+            assert places(other, names) == before
         again = cluster.manager(ground, port=manager.port, node_port=manager.node_port)
         try:
             for port in nodes.ports:
                 until(lambda p=port: again.logins(p) == 1, "it is logged in again")  # type: ignore[misc]
             with ready(again) as client:
-                assert places(client, list(names)) == before
-                assert places(client, list(later)) == {path: port for path, (port, _) in later.items()}
+                assert places(client, names) == before
+                assert places(client, later) == {path: port for path, (port, _) in later.items()}
         finally:
             again.stop()
     finally:

@@ -45,7 +45,7 @@ const PLACES: &[(&str, Place)] = &[
     ("forebay-front", Place::Level(6)),
     ("forebay-server", Place::Level(7)),
     ("forebay-http", Place::Level(7)),
-    ("forebay-cluster", Place::Level(7)),
+    ("forebay-cluster", Place::Level(6)),
     ("forebay-admin", Place::Level(7)),
     ("forebay-config", Place::Level(8)),
     ("forebay", Place::Level(9)),

@@ -15,6 +15,7 @@ use crate::{
     resources::{self, Server},
 };
 use bytes::{Bytes, BytesMut};
+use forebay_cluster::Locator;
 use forebay_engine::Engine;
 use forebay_front::Backend;
 use forebay_telemetry::Readiness;
@@ -51,6 +52,7 @@ impl Admin {
             jobs: Arc::new(Jobs::new(started)),
             activity: None,
             popularity: None,
+            locator: None,
             started,
         });
         Self { server, rules, views: None, own_uid: rustix::process::geteuid().as_raw() }
@@ -69,6 +71,15 @@ impl Admin {
     pub fn with_popularity(mut self, popularity: Popularity) -> Self {
         if let Some(server) = Arc::get_mut(&mut self.server) {
             server.popularity = Some(popularity);
+        }
+        self
+    }
+
+    /// The same as a member of a cluster.
+    #[must_use]
+    pub fn with_locator(mut self, locator: Locator) -> Self {
+        if let Some(server) = Arc::get_mut(&mut self.server) {
+            server.locator = Some(locator);
         }
         self
     }
@@ -148,6 +159,7 @@ impl Admin {
             OperationId::Status => answer::json(status, &resources::status::get(server).await),
             OperationId::Activity => answer::json(status, &resources::activity::get(server)?),
             OperationId::ListFiles => answer::json(status, &resources::files::list(server, call).await?),
+            OperationId::LocateFile => answer::json(status, &resources::locations::get(server, call).await?),
             OperationId::GetFile => answer::json(status, &resources::files::get(server, call).await?),
             OperationId::EvictFile => answer::json(status, &resources::evict::one(server, call).await?),
             OperationId::EvictFiles => answer::job(status, &resources::evict::matching(server, call)?),

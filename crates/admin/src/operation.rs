@@ -2,8 +2,9 @@
 
 use crate::{
     model::{
-        Activity as ActivityReport, ColumnSetList, Drain, EvictedFile, FileDetail, FileList, ForgottenSets, Job,
-        JobList, Pin, PinRequest, PrefetchRequest, PurgeRequest, Scrub, Sizing as SizingReport, Status as ServerStatus,
+        Activity as ActivityReport, ColumnSetList, Drain, EvictedFile, FileDetail, FileList, FileLocations,
+        ForgottenSets, Job, JobList, Pin, PinRequest, PrefetchRequest, PurgeRequest, Scrub, Sizing as SizingReport,
+        Status as ServerStatus,
     },
     problem::ProblemKind::{
         self, Draining, MediaType, NoSuchJob, NotCached, NotSetUp, Open, Pinned, TooLong, TooManyJobs,
@@ -192,6 +193,10 @@ operations! {
 
     /// A file of the cache, with its blocks and accesses
     GetFile: GET "/api/v1/files/{name}" (FILE_NAME) => 200 FileDetail, or NotCached;
+
+    /// A file on the members of the cluster
+    /// Asks all members. The order is that of placement.
+    LocateFile: GET "/api/v1/locations/{name}" (FILE_NAME) => 200 FileLocations, or NotSetUp;
 
     /// Remove a file from the cache
     EvictFile: DELETE "/api/v1/files/{name}" (FILE_NAME, FORCE) => 200 EvictedFile, or NotCached Open Pinned;

@@ -127,10 +127,12 @@ impl Node {
         watch_readiness(&backend, readiness.clone());
         let recorder = Recorder::load(history_path(config));
         let views = views(settings, activity, recorder.clone());
-        let admin_tasks = admin_listeners.serve(backend.clone(), readiness.clone(), config, (views, popularity));
         readiness.set_ready();
-        // Last: managers send clients from now on.
+        // Managers send clients from now on.
         let cluster = join_cluster(settings, &backend, &readiness, (&addresses, feed)).await?;
+        let locator = cluster.as_ref().map(Cluster::locator);
+        let admin_tasks =
+            admin_listeners.serve(backend.clone(), readiness.clone(), config, (views, popularity), locator);
         Ok(Self {
             backend,
             origins,

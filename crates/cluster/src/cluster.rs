@@ -2,6 +2,7 @@
 
 use crate::{
     health,
+    locator::Locator,
     manager_link::ManagerLink,
     members::Members,
     observer::{self, Feed},
@@ -76,6 +77,12 @@ impl Cluster {
             links.spawn(ManagerLink::new(Arc::clone(&shared), manager).run(stop.subscribe()));
         }
         Ok(Self { shared, links, health, _tasks: tasks, stop })
+    }
+
+    /// Answers where files are.
+    #[must_use]
+    pub fn locator(&self) -> Locator {
+        Locator::new(Arc::clone(&self.shared))
     }
 
     /// Takes leave of the managers and the other members. Clients must be served until this returns, because managers send them.

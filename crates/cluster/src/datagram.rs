@@ -13,48 +13,39 @@ const MAGIC: [u8; 4] = *b"FBC\x01";
 
 const FLAG: u8 = 1;
 
+/// In answers: there is data of the file.
+const DATA_FLAG: u8 = 2;
+
 /// A message between members.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Datagram<'a> {
     /// This node lives. `is_active` if it takes new files; `weight` is its share.
-    Probe {
-        token: u64,
-        is_active: bool,
-        weight: u32,
-    },
+    Probe { token: u64, is_active: bool, weight: u32 },
     /// The same, in answer to a probe.
-    Alive {
-        token: u64,
-        is_active: bool,
-        weight: u32,
-    },
+    Alive { token: u64, is_active: bool, weight: u32 },
     /// Does the receiver have this file, or will it fetch it?
-    Question {
-        token: u64,
-        path: &'a str,
-    },
-    Answer {
-        token: u64,
-        is_held: bool,
-    },
+    Question { token: u64, path: &'a str },
+    /// `is_held` if the sender has the file, or will fetch it, and clients may be sent there.
+    Answer { token: u64, is_held: bool, has_data: bool },
     /// Many clients have this file open here: the receiver serves it, too.
-    Share {
-        path: &'a str,
-    },
+    Share { path: &'a str },
 }
 
 impl<'a> Datagram<'a> {
     pub(crate) fn encode(&self) -> Vec<u8> {
-        let (kind, flag, token, weight, path) = match *self {
-            Self::Probe { token, is_active, weight } => (1, is_active, token, weight, ""),
-            Self::Alive { token, is_active, weight } => (2, is_active, token, weight, ""),
-            Self::Question { token, path } => (3, false, token, 0, path),
-            Self::Answer { token, is_held } => (4, is_held, token, 0, ""),
-            Self::Share { path } => (5, false, 0, 0, path),
+        let (kind, flags, token, weight, path) = match *self {
+            Self::Probe { token, is_active, weight } => (1, u8::from(is_active) * FLAG, token, weight, ""),
+            Self::Alive { token, is_active, weight } => (2, u8::from(is_active) * FLAG, token, weight, ""),
+            Self::Question { token, path } => (3, 0, token, 0, path),
+            Self::Answer { token, is_held, has_data } => {
+                let (held, data) = (u8::from(is_held) * FLAG, u8::from(has_data) * DATA_FLAG);
+                (4, held | data, token, 0, "")
+            }
+            Self::Share { path } => (5, 0, 0, 0, path),
         };
         let mut bytes = Vec::with_capacity(HEADER_LEN.saturating_add(path.len()));
         bytes.extend(MAGIC);
-        bytes.extend([kind, u8::from(flag) * FLAG]);
+        bytes.extend([kind, flags]);
         bytes.extend(token.to_be_bytes());
         bytes.extend(weight.to_be_bytes());
         bytes.extend(path.as_bytes());
@@ -76,7 +67,7 @@ impl<'a> Datagram<'a> {
             1 => Some(Self::Probe { token, is_active: flag, weight }),
             2 => Some(Self::Alive { token, is_active: flag, weight }),
             3 => Some(Self::Question { token, path }),
-            4 => Some(Self::Answer { token, is_held: flag }),
+            4 => Some(Self::Answer { token, is_held: flag, has_data: flags & DATA_FLAG != 0 }),
             5 => Some(Self::Share { path }),
             _ => None,
         }
@@ -94,7 +85,8 @@ mod tests {
             Datagram::Probe { token: 1, is_active: true, weight: 7 },
             Datagram::Alive { token: u64::MAX, is_active: false, weight: u32::MAX },
             Datagram::Question { token: 3, path: "/store/ü" },
-            Datagram::Answer { token: 4, is_held: true },
+            Datagram::Answer { token: 4, is_held: true, has_data: false },
+            Datagram::Answer { token: 4, is_held: false, has_data: true },
             Datagram::Share { path: "/store/a" },
         ] {
             assert_eq!(Datagram::parse(&message.encode()), Some(message));

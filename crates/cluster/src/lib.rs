@@ -6,6 +6,7 @@
 mod cluster;
 mod datagram;
 mod health;
+mod locator;
 mod manager_link;
 mod members;
 mod names;
@@ -19,7 +20,8 @@ mod view;
 
 pub use cluster::{Cluster, NodeParts};
 pub use forebay_cms::{PATHS_LEN_MAX, paths_len};
-pub use members::{EXPIRY, PROBE_INTERVAL};
+pub use locator::{FilePresence, Location, Locator};
+pub use members::{EXPIRY, MemberState, PROBE_INTERVAL};
 pub use observer::{Feed, Observer, observe};
 pub use options::{MANAGERS_MAX, MEMBERS_MAX, Options, Placement};
 pub use view::{Member, View};

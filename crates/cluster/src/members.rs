@@ -4,6 +4,7 @@ use crate::{
     options::Placement,
     view::{Member, View},
 };
+use forebay_types::named_enum;
 use std::{
     collections::{BTreeMap, BTreeSet},
     net::SocketAddr,
@@ -30,6 +31,29 @@ struct Other {
     /// All addresses of its name. It may send from any of them.
     addresses: Vec<SocketAddr>,
     heard: Option<Heard>,
+}
+
+/// A member, alive or not.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) struct KnownMember {
+    pub(crate) id: String,
+    /// `None` if it has never been heard of.
+    pub(crate) weight: Option<u32>,
+    pub(crate) state: MemberState,
+    /// Empty for this node.
+    pub(crate) addresses: Vec<SocketAddr>,
+}
+
+named_enum! {
+    /// Whether a member gets new files.
+    pub enum MemberState {
+        /// It takes new files.
+        Active = "active",
+        /// It lives, and takes no new files.
+        Inactive = "inactive",
+        /// It has not been heard of lately.
+        Silent = "silent",
+    }
 }
 
 /// The last message of a member.
@@ -103,6 +127,29 @@ impl Members {
             None => other.addresses.clone(),
         };
         self.others.values().flat_map(of).collect()
+    }
+
+    /// All members, alive or not, in the order of their ids.
+    pub(crate) fn all(&self, now: Instant) -> Vec<KnownMember> {
+        let own = self.own.iter().map(|(id, weight)| KnownMember {
+            id: id.clone(),
+            weight: Some(*weight),
+            state: if self.is_active { MemberState::Active } else { MemberState::Inactive },
+            addresses: Vec::new(),
+        });
+        let others = self.others.iter().map(|(id, other)| KnownMember {
+            id: id.clone(),
+            weight: other.heard.map(|heard| heard.weight),
+            state: match other.heard.filter(|heard| heard.is_recent(now)) {
+                Some(heard) if heard.is_active => MemberState::Active,
+                Some(_) => MemberState::Inactive,
+                None => MemberState::Silent,
+            },
+            addresses: other.heard.map_or_else(|| other.addresses.clone(), |heard| vec![heard.from]),
+        });
+        let mut all: Vec<KnownMember> = own.chain(others).collect();
+        all.sort_by(|one, other| one.id.cmp(&other.id));
+        all
     }
 
     /// The addresses that a member had before.
@@ -179,6 +226,21 @@ mod tests {
         assert_eq!(members.view(now).others().collect::<Vec<_>>(), [address(1), address(5)]);
         assert_eq!(members.addresses(now + EXPIRY), [address(1), address(2), address(5)]);
         assert_eq!(members.addresses_of("c"), Some(vec![address(2), address(5)]));
+    }
+
+    #[test]
+    fn all_members_are_known_with_their_states() {
+        let now = forebay_net::clock::monotonic();
+        let mut members = members(now);
+        members.hear(address(2), false, 30, now);
+        let states = |members: &Members, now| {
+            members.all(now).into_iter().map(|member| (member.id, member.state)).collect::<Vec<_>>()
+        };
+        let named =
+            |states: [MemberState; 3]| ["a", "b", "c"].map(str::to_owned).into_iter().zip(states).collect::<Vec<_>>();
+        assert_eq!(states(&members, now), named([MemberState::Active, MemberState::Active, MemberState::Inactive]));
+        let later = now + EXPIRY;
+        assert_eq!(states(&members, later), named([MemberState::Active, MemberState::Silent, MemberState::Silent]));
     }
 
     #[test]

@@ -4,7 +4,7 @@ use crate::{
     datagram::{DATAGRAM_LEN_MAX, Datagram},
     members::PROBE_INTERVAL,
     resolver,
-    shared::{Announcement, Shared},
+    shared::{Announcement, Held, Shared},
     verdict::Holding,
     view::View,
 };
@@ -120,9 +120,10 @@ fn take(shared: &Arc<Shared>, socket: &PeerSocket, datagram: &Datagram<'_>, from
             let is_suspended = shared.suspension.borrow().is_some();
             let holding = Lfn::parse(path).map_or(Holding::Nothing, |lfn| shared.holding(&lfn));
             let is_held = !is_suspended && holding != Holding::Nothing;
-            socket.send(&Datagram::Answer { token, is_held }.encode(), from);
+            let has_data = holding == Holding::Data;
+            socket.send(&Datagram::Answer { token, is_held, has_data }.encode(), from);
         }
-        Datagram::Answer { token, is_held } => shared.answered(token, is_held),
+        Datagram::Answer { token, is_held, has_data } => shared.answered(token, Held { is_held, has_data }),
         Datagram::Share { path } => {
             if let Ok(lfn) = Lfn::parse(path)
                 && shared.suspension.borrow().is_none()

@@ -34,6 +34,14 @@ const ANNOUNCEMENTS_MAX: usize = 8192;
 /// Answers to one question: at most one from each of the other members.
 const ANSWERS_MAX: usize = crate::options::MEMBERS_MAX;
 
+/// The answer of another member to a question about a file.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) struct Held {
+    /// It has the file, or will fetch it, and clients may be sent there.
+    pub(crate) is_held: bool,
+    pub(crate) has_data: bool,
+}
+
 /// News about a file for all managers.
 #[derive(Clone, Debug)]
 pub(crate) enum Announcement {
@@ -63,7 +71,7 @@ pub(crate) struct Shared {
     pub(crate) source: Option<IpAddr>,
     names: Mutex<Names>,
     socket: Option<PeerSocket>,
-    questions: Mutex<HashMap<u64, mpsc::Sender<bool>>>,
+    questions: Mutex<HashMap<u64, mpsc::Sender<Held>>>,
     tokens: AtomicU64,
 }
 
@@ -178,18 +186,12 @@ impl Shared {
         if others.is_empty() {
             return false;
         }
-        let token = self.next_token();
-        let (sender, mut answers) = mpsc::channel(ANSWERS_MAX);
-        self.questions.lock().insert(token, sender);
-        let question = Datagram::Question { token, path }.encode();
-        for other in &others {
-            socket.send(&question, *other);
-        }
+        let (token, mut answers) = self.ask(socket, path, &others);
         let any_has = async {
             for _ in &others {
                 match answers.recv().await {
-                    Some(true) => return true,
-                    Some(false) => {}
+                    Some(held) if held.is_held => return true,
+                    Some(_) => {}
                     None => return false,
                 }
             }
@@ -200,11 +202,31 @@ impl Shared {
         is_held
     }
 
+    /// Asks the member at one of these addresses whether it has a file; `None` if it does not answer in time.
+    pub(crate) async fn ask_one(&self, path: &str, addresses: &[SocketAddr], time_max: Duration) -> Option<Held> {
+        let (token, mut answers) = self.ask(self.socket.as_ref()?, path, addresses);
+        let answer = timeout(time_max, answers.recv()).await.ok().flatten();
+        self.questions.lock().remove(&token);
+        answer
+    }
+
+    /// Sends a question. The caller removes its token from the questions when it has the answers that it waits for.
+    fn ask(&self, socket: &PeerSocket, path: &str, addresses: &[SocketAddr]) -> (u64, mpsc::Receiver<Held>) {
+        let token = self.next_token();
+        let (sender, answers) = mpsc::channel(ANSWERS_MAX);
+        self.questions.lock().insert(token, sender);
+        let question = Datagram::Question { token, path }.encode();
+        for address in addresses {
+            socket.send(&question, *address);
+        }
+        (token, answers)
+    }
+
     /// Passes an answer of another member to the question.
-    pub(crate) fn answered(&self, token: u64, is_held: bool) {
+    pub(crate) fn answered(&self, token: u64, held: Held) {
         let question = self.questions.lock().get(&token).cloned();
         // A full queue has more answers than members: duplicates.
-        let _surplus = question.map(|question| question.try_send(is_held));
+        let _surplus = question.map(|question| question.try_send(held));
     }
 
     pub(crate) fn next_token(&self) -> u64 {

@@ -4,6 +4,7 @@ mod activity;
 mod file;
 mod job;
 mod learned_columns;
+mod location;
 mod maintenance;
 mod sizing;
 mod status;
@@ -16,6 +17,7 @@ pub use file::{
 pub use forebay_engine::ScrubState as Scrub;
 pub use job::{FileCounts, Job, JobFailure, JobKind, JobList, JobState};
 pub use learned_columns::{COLUMN_SETS_PER_PAGE_MAX, ColumnSetList, ForgottenSets, LearnedSet};
+pub use location::{FileLocation, FileLocations};
 pub use maintenance::{Drain, PREFETCH_NAME_LEN_MAX, PREFETCH_NAMES_MAX, PrefetchRequest, PurgeRequest};
 pub use sizing::{CurvePoint, DATASETS_SHOWN_MAX, ReadGroup, ReuseInterval, Sizing, WorkingSet};
 pub use status::{

@@ -4,6 +4,7 @@ pub(crate) mod activity;
 pub(crate) mod evict;
 pub(crate) mod files;
 pub(crate) mod learned_columns;
+pub(crate) mod locations;
 pub(crate) mod maintenance;
 pub(crate) mod prefetch;
 mod scan;
@@ -15,6 +16,7 @@ use crate::{
     jobs::Jobs,
     problem::{Problem, ProblemKind},
 };
+use forebay_cluster::Locator;
 use forebay_engine::Engine;
 use forebay_front::Backend;
 use forebay_telemetry::{Activity, Readiness};
@@ -31,6 +33,8 @@ pub(crate) struct Server {
     pub(crate) activity: Option<Activity>,
     /// Which files are read, if that is followed.
     pub(crate) popularity: Option<Popularity>,
+    /// Where files are in the cluster, if this server is a member of one.
+    pub(crate) locator: Option<Locator>,
     /// When the server was started, in seconds of the Unix epoch.
     pub(crate) started: i64,
 }

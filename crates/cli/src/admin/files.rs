@@ -87,6 +87,11 @@ pub(super) fn pin_path_of(name: &str) -> anyhow::Result<String> {
     Ok(format!("/api/v1/pins{}", encoded(&key_of(name)?)))
 }
 
+/// API path of a file on the members of the cluster.
+pub(super) fn location_path_of(name: &str) -> String {
+    format!("/api/v1/locations/{}", encoded(name.trim_start_matches('/')))
+}
+
 /// The cache key of a file.
 fn key_of(name: &str) -> anyhow::Result<String> {
     let parsed = EntryName::parse(name).map_err(|error| UsageError(format!("`{}`: {error}", text::printable(name))))?;

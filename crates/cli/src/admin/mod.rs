@@ -6,6 +6,7 @@ mod consent;
 pub(crate) mod evict;
 pub(crate) mod files;
 pub(crate) mod jobs;
+pub(crate) mod locate;
 pub(crate) mod maintenance;
 pub(crate) mod pin;
 pub(crate) mod prefetch;

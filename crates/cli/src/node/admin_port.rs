@@ -3,6 +3,7 @@
 use super::unusable;
 use anyhow::Context;
 use forebay_admin::{AccessRules, Admin, AdminSocket, Popularity, TokenFile, Views};
+use forebay_cluster::Locator;
 use forebay_config::{Config, Settings};
 use forebay_front::Backend;
 use forebay_telemetry::Readiness;
@@ -57,6 +58,7 @@ impl AdminListeners {
         readiness: Readiness,
         config: &Config,
         (views, popularity): (Views, Option<Popularity>),
+        locator: Option<Locator>,
     ) -> JoinSet<()> {
         let config = &config.admin;
         let rules = AccessRules {
@@ -70,6 +72,9 @@ impl AdminListeners {
         }
         let recorder = views.recorder().clone();
         let mut admin = Admin::new(backend.clone(), readiness, rules).with_views(views);
+        if let Some(locator) = locator {
+            admin = admin.with_locator(locator);
+        }
         let mut tasks = JoinSet::new();
         tasks.spawn(async move { recorder.run(backend).await });
         if let Some(popularity) = popularity {
