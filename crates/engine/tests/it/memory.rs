@@ -115,22 +115,33 @@ fn memory_and_fills_of_readers_that_left_a_hanging_origin_are_given_up() {
 #[test]
 fn readers_without_memory_share_one_fetch_of_each_block() {
     run(async {
-        let root = tempfile::tempdir().unwrap();
-        let budget_bytes = MIB;
-        let small = Options { budget_bytes, fill_len_max: budget_bytes / 4, ..options() };
-        let house = House::build_with(root.path(), MemoryOrigin::new(16 * MIB), small);
-        let mut readers = Vec::new();
-        for _ in 0..32 {
-            let handle = house.open("/f").await;
-            readers.push(tokio::spawn(async move { check(&handle, ByteRange::at(0, 16 * MIB)).await }));
-        }
-        for reader in readers {
-            reader.await.unwrap();
-        }
-        let asked = house.origin.asked();
-        assert_eq!(asked.iter().map(|range| range.len()).sum::<u64>(), 16 * MIB);
-        assert_eq!(house.bytes(Outcome::Bypassed), 0);
+        // Again if a busy machine was silent for so long that fills lent their memory.
+        while !share_one_fetch_of_each_block().await {}
     });
+}
+
+/// Whether no fill lent its memory meanwhile.
+async fn share_one_fetch_of_each_block() -> bool {
+    let root = tempfile::tempdir().expect("a directory");
+    let budget_bytes = MIB;
+    let small = Options { budget_bytes, fill_len_max: budget_bytes / 4, ..options() };
+    let house = House::build_with(root.path(), MemoryOrigin::new(16 * MIB), small);
+    let mut readers = Vec::new();
+    for _ in 0..32 {
+        let handle = house.open("/f").await;
+        readers.push(tokio::spawn(async move { check(&handle, ByteRange::at(0, 16 * MIB)).await }));
+    }
+    for reader in readers {
+        reader.await.expect("its bytes are right");
+    }
+    let metrics = house.engine.metrics().render().expect("metrics of one engine");
+    if !metrics.contains("forebay_not_kept_total{reason=\"budget\"} 0\n") {
+        return false;
+    }
+    let asked = house.origin.asked();
+    assert_eq!(asked.iter().map(|range| range.len()).sum::<u64>(), 16 * MIB);
+    assert_eq!(house.bytes(Outcome::Bypassed), 0);
+    true
 }
 
 #[test]
