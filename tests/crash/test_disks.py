@@ -21,6 +21,7 @@ from harness.waiting import until
 
 FILES = 12
 CONTENT = Pattern(2 << 20, 5)
+SMALL = Pattern(4096, 6)
 
 
 @pytest.fixture(scope="module")
@@ -29,6 +30,8 @@ def origin(ground: Ground) -> xrootd.Origin:
     directory = ground.directory("several")
     for number in range(FILES):
         CONTENT.write(directory / f"{number}.bin")
+    for path in SMALL_PATHS:
+        SMALL.write(directory / path[1:])
     return xrootd.plain(ground, directory)
 
 
@@ -53,6 +56,8 @@ def disks(ground: Ground) -> Iterator[list[LoopDisk]]:
 
 
 PATHS = [f"/{number}.bin" for number in range(FILES)]
+# So many that some are placed on each disk.
+SMALL_PATHS = [f"/small-{number}.bin" for number in range(32)]
 
 
 def start(ground: Ground, origin_url: str, disks: list[LoopDisk]) -> Forebay:
@@ -64,12 +69,12 @@ def start(ground: Ground, origin_url: str, disks: list[LoopDisk]) -> Forebay:
     return forebay.configured(ground, configuration, store=disks[0].path)
 
 
-def read_all(cache: Forebay, paths: list[str]) -> None:
+def read_all(cache: Forebay, paths: list[str], content: Pattern = CONTENT) -> None:
     """Opens, reads and checks every file."""
     with cache.client() as client:
         for path in paths:
             handle = client.open(path)
-            assert_same(client.read(handle, 0, CONTENT.size).ok(), CONTENT.read(0, CONTENT.size), path)
+            assert_same(client.read(handle, 0, content.size).ok(), content.read(0, content.size), path)
             client.close_file(handle)
 
 
@@ -122,7 +127,9 @@ def test_disk_that_becomes_read_only_is_read_and_not_written(
         disks[0].abort()
         assert hits(cache, on_first) == len(on_first) * CONTENT.size
         read_all(cache, PATHS)
-        assert not any(disks[0].holds(path) for path in PATHS[8:])
+        # Uses alone write nothing for minutes: the disk is found read-only by the files that are placed on it.
+        read_all(cache, SMALL_PATHS, SMALL)
+        assert not any(disks[0].holds(path) for path in PATHS[8:] + SMALL_PATHS)
         until(lambda: state(cache.metrics(), disks[0]) == "read_only", "the metrics show it", within=20)
         assert state(cache.metrics(), disks[1]) == "healthy"
     disks[0].repair()
