@@ -1,7 +1,7 @@
 //! Credentials for servers: our own, or those of the client that a request is for.
 
 use crate::gsi::GsiClientSettings;
-use crate::{SecurityProtocol, SssKey, Token, UnixTime};
+use crate::{AccessKey, SecurityProtocol, SssKey, Token, UnixTime};
 use forebay_types::OriginId;
 use openssl::error::ErrorStack;
 use openssl::sha::Sha256;
@@ -17,6 +17,7 @@ pub struct Credentials {
     pub(crate) gsi: Option<Arc<GsiClientSettings>>,
     pub(crate) token: Option<Token>,
     pub(crate) secret: Option<SssKey>,
+    access_key: Option<AccessKey>,
     pub(crate) allows_plain_tokens: bool,
     /// Whether claims without proof (a user name, an address) are not sent.
     pub(crate) proves_only: bool,
@@ -46,6 +47,7 @@ impl Credentials {
             gsi: None,
             token: None,
             secret: None,
+            access_key: None,
             allows_plain_tokens: false,
             proves_only: false,
             name: CredentialsName::default(),
@@ -85,6 +87,18 @@ impl Credentials {
         Self { secret: Some(key), ..named }.ending(ends)
     }
 
+    /// The same with an access key for S3 servers.
+    #[must_use]
+    pub fn with_access_key(self, key: AccessKey) -> Self {
+        let named = self.named("s3", &key.proof());
+        Self { access_key: Some(key), ..named }
+    }
+
+    /// The access key, if there is one.
+    pub const fn access_key(&self) -> Option<&AccessKey> {
+        self.access_key.as_ref()
+    }
+
     /// The same, whose token may be sent in clear to servers on this machine.
     #[must_use]
     pub fn allowing_plain_tokens_on_loopback(self) -> Self {
@@ -98,7 +112,7 @@ impl Credentials {
 
     /// Whether they prove anything.
     pub const fn prove_something(&self) -> bool {
-        self.gsi.is_some() || self.token.is_some() || self.secret.is_some()
+        self.gsi.is_some() || self.token.is_some() || self.secret.is_some() || self.access_key.is_some()
     }
 
     /// The earliest expiry, if one is known.
@@ -172,6 +186,8 @@ mod tests {
         assert_ne!(anonymous().name(), Credentials::anonymous("other").name(), "servers tell users apart");
         assert_ne!(Credentials::anonymous("").name(), Credentials::of_client().name());
         assert!(one.prove_something() && !anonymous().prove_something());
+        let key = |secret| anonymous().with_access_key(AccessKey::new("id", secret, None, None));
+        assert!(key("a").name() != key("b").name() && key("a").prove_something());
     }
 
     #[test]

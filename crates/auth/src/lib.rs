@@ -13,6 +13,7 @@ mod rights;
 mod rules;
 mod session_key;
 mod signing;
+mod sigv4;
 mod sss;
 mod token;
 mod unix;
@@ -37,6 +38,9 @@ pub use rules::{
 pub use session_key::{InitVector, SEALED_LEN_MAX, SessionCipher, SessionKey, SessionKeyError};
 pub use signing::{
     RequestSignature, RequestSigner, SIGNATURE_LEN_MAX, SignatureChecker, SigningError, SigningLevel, SigningPolicy,
+};
+pub use sigv4::{
+    ACCESS_KEYS_LEN_MAX, AccessKey, AccessKeyError, EMPTY_PAYLOAD, REGION_DEFAULT, S3Request, UNSIGNED_PAYLOAD,
 };
 pub use sss::{
     KEYTAB_LEN_MAX, Keytab, KeytabError, KeytabProblem, SSS_KEYS_MAX, SSS_SEEN_MAX, SssError, SssKey, SssParams,

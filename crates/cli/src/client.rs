@@ -10,7 +10,7 @@ use forebay_origin_http::HttpOrigin;
 use forebay_origin_root::{Options, Pool, PoolOptions, RootOrigin};
 use forebay_telemetry::{LogFormat, Metrics, init_logging};
 use forebay_trust::UserCredentials;
-use forebay_types::RequestPath;
+use forebay_types::{RequestPath, Scheme};
 use std::{env, future::Future, path::PathBuf, sync::Arc};
 
 /// If set, servers may exchange keys in 512-bit groups, as XRootD 5 and dCache do.
@@ -36,6 +36,9 @@ impl FileUrl {
         let end = text.get(authority..).and_then(|rest| rest.find(['/', '?'])).map_or(text.len(), |at| authority + at);
         let (server, path) = text.split_at(end);
         let server = parse_origin_url(server).map_err(usage)?;
+        if matches!(&server, OriginUrl::Http(origin) if origin.scheme == Scheme::S3) {
+            return Err(usage(format!("`{text}`: this command does not read from S3 servers")).into());
+        }
         if !path.starts_with('/') {
             return Err(usage(format!("`{text}` has no path")).into());
         }
@@ -165,6 +168,7 @@ mod tests {
         for url in [
             "/store/f",
             "ftp://h/f",
+            "s3://h/bucket/f",
             "root://h",
             "root:///f",
             "root://h//../f",

@@ -106,7 +106,7 @@ fn uses_tls(files: &ExportFiles) -> bool {
     match files {
         ExportFiles::Origins { tls, .. } => *tls == TlsUse::Always,
         ExportFiles::HttpOrigins { first, others } => {
-            std::iter::once(first).chain(others).any(|origin| origin.scheme == Scheme::Https)
+            std::iter::once(first).chain(others).any(|origin| origin.scheme != Scheme::Http)
         }
         ExportFiles::Alternatives(files) => files.iter().any(uses_tls),
         ExportFiles::Directory(_) => false,

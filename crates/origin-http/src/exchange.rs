@@ -7,6 +7,7 @@ use crate::{
     },
     options::{DRAIN_MAX, Options},
     pool::{Connection, Pool},
+    proof::Proof,
     request::Question,
     target::{Target, server_of},
 };
@@ -139,9 +140,16 @@ impl Client {
             let connecting = self.pool.connection(&target.server, redirect, may_reuse);
             let connected = timeout_at(deadline, connecting).await;
             let mut connection = connected.map_err(|_| timed_out(endpoint, question.doing(), &self.options))??;
-            let token = credentials.token_for(target.is_tls(), connection.is_loopback);
-            let request =
-                question.request(target, token.or(of_client.as_ref())).map_err(|error| protocol(endpoint, error))?;
+            let proof = if target.is_s3() {
+                credentials.access_key().map_or(Proof::Nothing, |key| {
+                    // In each attempt: servers refuse signatures that are minutes old.
+                    Proof::AccessKey(key, forebay_net::clock::now_unix())
+                })
+            } else {
+                let token = credentials.token_for(target.is_tls(), connection.is_loopback);
+                token.or(of_client.as_ref()).map_or(Proof::Nothing, Proof::Token)
+            };
+            let request = question.request(target, proof).map_err(|error| protocol(endpoint, error))?;
             let first_byte = deadline.min(Instant::now() + self.options.first_byte_timeout);
             let answering = async {
                 // The end of the answer before has to be noticed first.
@@ -174,7 +182,7 @@ impl Client {
 /// The token that the client has put in its request, for servers of the origin over TLS. A request that must be made with the
 /// credentials of a login has none.
 fn client_token(target: &Target, path: &OriginPath, home: &[OriginId]) -> Option<Token> {
-    if path.delegation.is_insisting() || !target.is_tls() || !home.contains(&target.server) {
+    if path.delegation.is_insisting() || !target.is_tls() || target.is_s3() || !home.contains(&target.server) {
         return None;
     }
     // A malformed token is not a token: the server refuses the request if it needs one.
@@ -307,6 +315,9 @@ mod tests {
         };
         let own = DelegatedCredentials::default();
         assert_eq!(shown("https://a/base", own.clone()).as_deref(), Some("a.b"));
+        let of_s3 = ["s3://a/bucket".parse().unwrap()].map(|origin| server_of(&origin));
+        let lfn = OriginPath { lfn: Lfn::parse("/f").unwrap(), cgi: "authz=a.b".to_owned(), delegation: own.clone() };
+        assert!(client_token(&Target::new(&"s3://a/bucket".parse().unwrap(), &lfn), &lfn, &of_s3).is_none());
         for elsewhere in ["http://b", "https://b", "https://a:8443", "http://a"] {
             assert_eq!(shown(elsewhere, own.clone()), None, "{elsewhere}");
         }

@@ -11,6 +11,7 @@ use crate::{
     options::{LISTING_LEN_MAX, Options, REQUESTS_MAX},
     pool::Pool,
     request::Question,
+    s3::stat_of_directory,
     target::Target,
 };
 use forebay_origin::{
@@ -27,7 +28,7 @@ use tokio::{sync::Semaphore, time::Instant};
 
 /// One or several interchangeable HTTP servers, asked in the order of the list.
 pub struct HttpOrigin {
-    client: Arc<Client>,
+    pub(crate) client: Arc<Client>,
     label: String,
     /// Cleared when the origin has refused a request of WebDAV.
     has_webdav: AtomicBool,
@@ -52,7 +53,15 @@ impl HttpOrigin {
 
     async fn open_file(&self, path: &OriginPath) -> Result<HttpFile, OriginError> {
         let attempt = |server, deadline| self.head(server, path, deadline);
-        let (Head { size, validator, target }, server) = self.client.with_servers(attempt).await?;
+        let (Head { size, validator, target }, server) = match self.client.with_servers(attempt).await {
+            Err(OriginError::Refused { endpoint, kind: RefusalKind::NotFound, .. })
+                if self.is_s3() && self.has_objects_below(path).await? =>
+            {
+                let text = "it is a directory".to_owned();
+                return Err(OriginError::Refused { endpoint, kind: RefusalKind::IsDirectory, text });
+            }
+            opened => opened?,
+        };
         let identity = FileIdentity { size, validator, origin: server.clone() };
         Ok(HttpFile::new(Arc::clone(&self.client), Arc::clone(&self.turns), path.clone(), identity, target))
     }
@@ -127,11 +136,20 @@ impl HttpOrigin {
     }
 
     async fn stat_by_head(&self, path: &OriginPath) -> Result<(FileStat, Validator), OriginError> {
+        if self.is_s3() && path.lfn.as_str() == "/" {
+            self.has_objects_below(path).await?;
+            return Ok((stat_of_directory(), Validator::default()));
+        }
         let attempt = |server, deadline| self.head(server, path, deadline);
         match self.client.with_servers(attempt).await {
+            // A bucket has keys, and directories are what they begin with.
+            Err(error) if self.is_s3() && error.refusal().is_some_and(may_be_prefix) => {
+                let is_directory = self.has_objects_below(path).await?;
+                if is_directory { Ok((stat_of_directory(), Validator::default())) } else { Err(error) }
+            }
             Ok((Head { size, validator, .. }, _)) => {
                 // XrdHttp answers with the size of a directory as with that of a file, and without validators.
-                if validator.is_empty() && self.has_webdav.load(Relaxed) {
+                if validator.is_empty() && !self.is_s3() && self.has_webdav.load(Relaxed) {
                     match self.stat_by_webdav(path).await {
                         Err(error) if error.refusal() == Some(RefusalKind::Unsupported) => {}
                         answered => return answered.map(|stat| (stat, validator)),
@@ -148,6 +166,9 @@ impl HttpOrigin {
     }
 
     async fn list_directory(&self, path: &OriginPath) -> Result<Vec<DirEntry>, OriginError> {
+        if self.is_s3() {
+            return self.list_objects(path).await;
+        }
         let attempt = |server, deadline| self.properties(server, path, &Question::List, deadline);
         let ((target, resources), server) = self.client.with_servers(attempt).await?;
         let directory = format!("{}{}", server.base(), path.lfn.as_str().trim_end_matches('/'));
@@ -195,7 +216,7 @@ impl Origin for HttpOrigin {
 
     fn stat<'a>(&'a self, path: &'a OriginPath) -> OriginFuture<'a, FileStat> {
         Box::pin(async move {
-            if self.has_webdav.load(Relaxed) {
+            if !self.is_s3() && self.has_webdav.load(Relaxed) {
                 match self.stat_by_webdav(path).await {
                     Err(error) if error.refusal() == Some(RefusalKind::Unsupported) => {}
                     answered => return answered,
@@ -217,6 +238,11 @@ impl Origin for HttpOrigin {
     fn checksum<'a>(&'a self, path: &'a OriginPath, algorithm: Option<&'a str>) -> OriginFuture<'a, Checksum> {
         Box::pin(self.ask_for_checksum(path, algorithm))
     }
+}
+
+/// Whether a server may answer so for a name that other keys begin with: without the right to list, a missing key is forbidden.
+const fn may_be_prefix(kind: RefusalKind) -> bool {
+    matches!(kind, RefusalKind::NotFound | RefusalKind::Denied)
 }
 
 fn unsupported(target: &Target) -> OriginError {

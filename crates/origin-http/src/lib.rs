@@ -10,7 +10,9 @@ mod file;
 mod http_origin;
 mod options;
 mod pool;
+mod proof;
 mod request;
+mod s3;
 mod servers;
 mod target;
 

@@ -121,7 +121,7 @@ impl Pool {
         let socket = reach(endpoint, limit, &self.options.own, redirect).await?;
         let address = socket.peer_addr().map_err(|error| unreachable(endpoint, &error))?;
         let mut stream = Stream::from(socket);
-        if contact.server.scheme == Scheme::Https {
+        if contact.server.scheme != Scheme::Http {
             let handshake = timeout_at(deadline, self.start_tls(endpoint, &mut stream)).await;
             handshake.map_err(|_| unreachable(endpoint, &format!("no TLS handshake within {limit:?}")))??;
         }

@@ -1,14 +1,16 @@
 //! Requests to HTTP servers.
 
-use crate::target::Target;
+use crate::{
+    proof::{CHECKSUM_MODE, Proof, secret, sign},
+    target::Target,
+};
 use bytes::Bytes;
-use forebay_auth::Token;
 use forebay_telemetry::RequestKind;
 use forebay_types::{ByteRange, ETag};
 use http_body_util::Empty;
 use hyper::{
     Method, Request,
-    header::{ACCEPT_ENCODING, AUTHORIZATION, HOST, HeaderName, HeaderValue, IF_MATCH, RANGE, USER_AGENT, VIA},
+    header::{ACCEPT_ENCODING, AUTHORIZATION, HOST, HeaderName, IF_MATCH, RANGE, USER_AGENT, VIA},
 };
 use zeroize::Zeroizing;
 
@@ -30,6 +32,8 @@ pub(crate) enum Question {
     Properties,
     /// Properties of the entries of a directory.
     List,
+    /// The keys of an S3 server that the query of the target selects.
+    Objects,
 }
 
 impl Question {
@@ -40,7 +44,7 @@ impl Question {
             Self::Checksum(_) => "asking for a checksum",
             Self::Get { .. } => "reading",
             Self::Properties => "asking for a stat",
-            Self::List => "listing a directory",
+            Self::List | Self::Objects => "listing a directory",
         }
     }
 
@@ -50,18 +54,18 @@ impl Question {
             Self::Checksum(_) => RequestKind::Query,
             Self::Get { .. } => RequestKind::Read,
             Self::Properties => RequestKind::Stat,
-            Self::List => RequestKind::Dirlist,
+            Self::List | Self::Objects => RequestKind::Dirlist,
         }
     }
 
-    /// The request to `target`, with `token` if the server is shown one.
+    /// The request to `target`, with a credential if the server is shown one.
     ///
     /// # Errors
     /// If a part of it cannot be a part of a request.
     pub(crate) fn request(
         &self,
         target: &Target,
-        token: Option<&Token>,
+        proof: Proof<'_>,
     ) -> Result<Request<Empty<Bytes>>, hyper::http::Error> {
         let mut request = Request::builder()
             .method(self.method())
@@ -71,11 +75,15 @@ impl Question {
             .header(VIA, "1.1 forebay")
             // Ranges are of the stored bytes; servers that compress count others.
             .header(ACCEPT_ENCODING, "identity");
-        if let Some(token) = token {
+        if let Proof::Token(token) = proof {
             let text = Zeroizing::new(format!("Bearer {}", token.expose()));
-            let mut value = HeaderValue::from_str(&text)?;
-            value.set_sensitive(true);
-            request = request.header(AUTHORIZATION, value);
+            request = request.header(AUTHORIZATION, secret(&text)?);
+        }
+        if matches!(self, Self::Checksum(_)) && target.is_s3() {
+            request = request.header(CHECKSUM_MODE, "ENABLED");
+        }
+        if let Proof::AccessKey(key, now) = proof {
+            request = sign(request, key, target, now)?;
         }
         request = match self {
             Self::Head => request,
@@ -91,6 +99,7 @@ impl Question {
             }
             Self::Properties => request.header(DEPTH, "0"),
             Self::List => request.header(DEPTH, "1"),
+            Self::Objects => request,
         };
         request.body(Empty::new())
     }
@@ -98,7 +107,7 @@ impl Question {
     fn method(&self) -> Method {
         match self {
             Self::Head | Self::Checksum(_) => Method::HEAD,
-            Self::Get { .. } => Method::GET,
+            Self::Get { .. } | Self::Objects => Method::GET,
             Self::Properties | Self::List => Method::from_bytes(b"PROPFIND").unwrap_or(Method::GET),
         }
     }

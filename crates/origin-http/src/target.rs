@@ -5,7 +5,7 @@ use forebay_http_proto::encode_path;
 use forebay_origin::OriginPath;
 use forebay_types::{Endpoint, OriginId, Scheme};
 use hyper::Uri;
-use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
+use percent_encoding::{AsciiSet, CONTROLS, NON_ALPHANUMERIC, utf8_percent_encode};
 use std::fmt;
 
 /// Characters that are escaped in queries, which clients send escaped.
@@ -28,6 +28,12 @@ pub(crate) struct Target {
 impl Target {
     /// The URL of `path` at `origin`, without tokens: they are sent in a header, and not to every server.
     pub(crate) fn new(origin: &OriginId, path: &OriginPath) -> Self {
+        if origin.scheme == Scheme::S3 {
+            return Self {
+                server: server_of(origin),
+                path_and_query: s3_path(&[origin.base(), path.lfn.as_str()].concat()),
+            };
+        }
         let cgi = without_tokens(&path.cgi);
         let is_of_root = |pair: &&str| ROOT_PARAMETERS.iter().any(|prefix| pair.starts_with(prefix));
         let query: Vec<&str> = cgi.split('&').filter(|pair| !pair.is_empty() && !is_of_root(pair)).collect();
@@ -68,7 +74,11 @@ impl Target {
     }
 
     pub(crate) fn is_tls(&self) -> bool {
-        self.server.scheme == Scheme::Https
+        self.server.scheme != Scheme::Http
+    }
+
+    pub(crate) fn is_s3(&self) -> bool {
+        self.server.scheme == Scheme::S3
     }
 
     pub(crate) const fn endpoint(&self) -> &Endpoint {
@@ -109,6 +119,21 @@ impl fmt::Debug for Target {
     }
 }
 
+/// Characters that are escaped in signed queries, and in signed paths.
+const NOT_UNRESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+
+const NOT_IN_SIGNED_PATHS: &AsciiSet = &NOT_UNRESERVED.remove(b'/');
+
+/// A value in the query of a signed URL.
+pub(crate) fn s3_value(value: &str) -> String {
+    utf8_percent_encode(value, NOT_UNRESERVED).to_string()
+}
+
+/// The path of a signed URL.
+fn s3_path(path: &str) -> String {
+    utf8_percent_encode(path, NOT_IN_SIGNED_PATHS).to_string()
+}
+
 /// The server of an origin alone.
 pub(crate) fn server_of(origin: &OriginId) -> OriginId {
     OriginId::of(origin.scheme, origin.endpoint.clone())
@@ -136,6 +161,8 @@ mod tests {
             ("https://dav.example:8443/base", "/a+%é", "", "dav.example:8443", "/base/a+%25%C3%A9"),
             ("http://[::1]:80", "/a", "x=1&xrd.gsiusrpxy=y&oss.asize=3&z", "[::1]", "/a?x=1&z"),
             ("http://h:8080", "/a", "authz=Bearer%20secret&x=1", "h:8080", "/a?x=1"),
+            ("s3://h:9000/bucket", "/a b+(1)%", "x=1", "h:9000", "/bucket/a%20b%2B%281%29%25"),
+            ("s3://bucket.s3.example", "/a~b", "", "bucket.s3.example", "/a~b"),
         ] {
             let target = at(origin, lfn, cgi);
             assert_eq!((target.host().as_str(), target.path_and_query.as_str()), (host, url));

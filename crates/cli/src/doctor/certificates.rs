@@ -3,7 +3,7 @@
 use super::finding::{Findings, Level, Subject};
 use crate::{node::gate, text};
 use forebay_auth::{
-    Keytab, SecurityProtocol, Token, UnixTime,
+    AccessKey, Keytab, SecurityProtocol, Token, UnixTime,
     x509::{Credential, check_host},
 };
 use forebay_trust::{Authorities, OriginProof, read, read_secret};
@@ -112,6 +112,13 @@ pub(super) fn check_secrets(subject: &Subject<'_>, findings: &mut Findings) {
                 let parse =
                     |bytes: &[u8]| Token::parse(bytes.trim_ascii()).map(drop).map_err(|error| error.to_string());
                 check_secret(file, "token", parse, "check the service that renews it", findings);
+            }
+            OriginProof::AccessKey { file: Some(file), profile, region } => {
+                let profile = profile.as_deref().unwrap_or("default");
+                let parse = |bytes: &[u8]| {
+                    AccessKey::parse(bytes, profile, region.as_deref()).map(drop).map_err(|error| error.to_string())
+                };
+                check_secret(file, "access key", parse, "write it as ~/.aws/credentials has it", findings);
             }
             _ => {}
         }

@@ -12,12 +12,12 @@ pub enum OriginUrl {
         /// TLS if the server demands it (`root://`), or always (`roots://`).
         tls: TlsUse,
     },
-    /// An HTTP server, or a path there.
+    /// An HTTP server, or a path there; or an S3 server, with a bucket.
     Http(OriginId),
 }
 
 /// Reads `root://HOST[:PORT]`, `xroot://…`, or with TLS `roots://…`, `xroots://…`; or `https://HOST[:PORT][/PATH]`, `davs://…`, or
-/// without TLS `http://…`, `dav://…`. A slash may follow.
+/// without TLS `http://…`, `dav://…`; or `s3://HOST[:PORT]/BUCKET`, over TLS. A slash may follow.
 ///
 /// # Errors
 /// The mistake, and what to write instead.
@@ -29,10 +29,11 @@ pub fn parse_origin_url(text: &str) -> Result<OriginUrl, String> {
     let tls = match scheme.to_ascii_lowercase().as_str() {
         "root" | "xroot" => TlsUse::WhenDemanded,
         "roots" | "xroots" => TlsUse::Always,
+        "s3" => return parse_http("s3", rest, text),
         "https" | "davs" => return parse_http("https", rest, text),
         "http" | "dav" => return parse_http("http", rest, text),
         _ => {
-            let remedy = "write root://HOST:PORT, roots:// for TLS, or https://HOST:PORT";
+            let remedy = "write root://HOST:PORT, roots:// for TLS, https://HOST:PORT, or s3://HOST:PORT/BUCKET";
             return Err(format!("origins of scheme `{scheme}` are not supported: {remedy}"));
         }
     };

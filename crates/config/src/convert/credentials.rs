@@ -69,6 +69,9 @@ fn read_proof(table: &Spanned<RawCredential>, method: Method, checker: &mut Chec
         ("credential.token", raw.token.span(), Method::Token),
         ("credential.keytab", raw.keytab.span(), Method::Secret),
         ("credential.key_name", raw.key_name.span(), Method::Secret),
+        ("credential.access_keys", raw.access_keys.span(), Method::S3),
+        ("credential.profile", raw.profile.span(), Method::S3),
+        ("credential.region", raw.region.span(), Method::S3),
     ] {
         if span.is_some() && user != method {
             checker.refuse(setting, span, format_args!("used with method = \"{}\" only", user.as_str()));
@@ -84,6 +87,11 @@ fn read_proof(table: &Spanned<RawCredential>, method: Method, checker: &mut Chec
             let key = checker.need("credential.key", &raw.key, table);
             OriginProof::Certificate { certificate: certificate?, key: key? }
         }
+        Method::S3 => OriginProof::AccessKey {
+            file: raw.access_keys.value(),
+            profile: raw.profile.value(),
+            region: raw.region.value(),
+        },
         Method::Secret => {
             let keytab = checker.need("credential.keytab", &raw.keytab, table);
             OriginProof::Secret { keytab: keytab?, key: raw.key_name.value() }

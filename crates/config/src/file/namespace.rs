@@ -28,8 +28,8 @@ section! {
     "export" RawExport => ExportConfig {
         /// The export applies to this path and all paths below it.
         path: Lfn => path = Value::default(r#""/""#).example(r#""/store""#).live(),
-        /// Origins of the files, each `root://HOST:PORT`, or `roots://HOST:PORT` to require TLS. They must hold the same files and are
-        /// tried in this order.
+        /// Origins of the files, each `root://HOST:PORT`, or `roots://HOST:PORT` to require TLS; `https://HOST:PORT`, with or without a path;
+        /// or `s3://HOST:PORT/BUCKET`. They must hold the same files and are tried in this order.
         origins: List<OriginUrl, 1, ORIGINS_MAX> = Value::none()
             .example(r#"["root://origin-1.example.org:1094", "root://origin-2.example.org:1094"]"#)
             .flag("--origin")

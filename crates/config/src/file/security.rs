@@ -127,7 +127,7 @@ section! {
     "credential" RawCredential => CredentialRule {
         /// Host names of servers, in which `*` matches any run of characters: redirectors and the servers that they redirect to.
         hosts: List<Line, 1, HOSTS_MAX> => hosts = Value::none().sample(r#"["*.example.org"]"#),
-        /// Credential: `proxy` (a file that is renewed externally), `certificate` (from which proxies are made), `token`, `secret`,
+        /// Credential: `proxy` (a file that is renewed externally), `certificate` (from which proxies are made), `token`, `secret`, `s3` (an access key),
         /// `client` (the credentials of the client that a request is for), or `none`.
         method: CredentialMethod = Value::none().sample(r#""token""#),
         /// Proxy file. Default: `X509_USER_PROXY`, or `/tmp/x509up_uUID`.
@@ -142,6 +142,13 @@ section! {
         keytab: PathBuf = Value::none().sample(r#""/etc/forebay/origin.keytab""#),
         /// Name of the key in the keytab. Default: the newest key.
         key_name: Line = Value::none().sample(r#""cache""#),
+        /// File of access keys for S3, in the format of `~/.aws/credentials`; must not be readable by other users. Default: `AWS_ACCESS_KEY_ID` and
+        /// `AWS_SECRET_ACCESS_KEY`, or the file that `AWS_SHARED_CREDENTIALS_FILE` names, or `~/.aws/credentials`.
+        access_keys: PathBuf = Value::none().sample(r#""/etc/forebay/s3-keys""#),
+        /// Profile in the file of access keys. Default: `AWS_PROFILE`, or `default`.
+        profile: Line = Value::none().sample(r#""cache""#),
+        /// Region of the S3 server. Default: that of the profile, or `AWS_REGION`, or `us-east-1`.
+        region: Line = Value::none().sample(r#""eu-west-1""#),
         /// User name of this cache, with a shared secret or for servers that do not authenticate it.
         user: Line => user = Value::default(r#""forebay""#),
         /// Accept 512-bit key exchanges, as XRootD 5 and dCache use them. A recorded handshake may reveal the certificate that was sent.

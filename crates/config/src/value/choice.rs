@@ -69,6 +69,7 @@ named_enum! {
         Certificate = "certificate",
         Token = "token",
         Secret = "secret",
+        S3 = "s3",
         Client = "client",
         None = "none",
     }

@@ -16,6 +16,7 @@ fn each_method_has_its_files() {
          [[credential]]\nhosts = [\"b.org\"]\nmethod = \"certificate\"\ncertificate = \"/c\"\nkey = \"/k\"\n\
          [[credential]]\nhosts = [\"c.org\"]\nmethod = \"token\"\ntoken = \"/t\"\nplain_tokens = \"loopback\"\n\
          [[credential]]\nhosts = [\"d.org\"]\nmethod = \"secret\"\nkeytab = \"/s\"\nuser = \"xrd\"\n\
+         [[credential]]\nhosts = [\"e.org\"]\nmethod = \"s3\"\naccess_keys = \"/a\"\nprofile = \"p\"\nregion = \"r\"\n\
          [[credential]]\nhosts = [\"*\"]\nmethod = \"client\"\n",
     )
     .unwrap();
@@ -26,10 +27,11 @@ fn each_method_has_its_files() {
         OriginProof::Certificate { certificate: path("/c"), key: path("/k") },
         OriginProof::Token(Some(path("/t"))),
         OriginProof::Secret { keytab: path("/s"), key: None },
+        OriginProof::AccessKey { file: Some(path("/a")), profile: Some("p".to_owned()), region: Some("r".to_owned()) },
         OriginProof::OfClient,
     ];
     assert_eq!(proofs, expected);
-    let [first, _, third, fourth, last] = &options.rules[..] else { panic!() };
+    let [first, _, third, fourth, _, last] = &options.rules[..] else { panic!() };
     assert!(first.allows_weak_groups && !last.allows_weak_groups && third.allows_plain_tokens);
     assert_eq!((fourth.user.as_str(), last.user.as_str()), ("xrd", "forebay"));
 }
@@ -49,6 +51,7 @@ fn wrong_values_are_refused_with_their_place() {
             "must agree on weak_groups",
         ),
         ("[[credential]]\nhosts = [\"*\"]\nmethod = \"proxy\"\ntoken = \"/t\"", "method = \"token\" only"),
+        ("[[credential]]\nhosts = [\"*\"]\nmethod = \"token\"\nregion = \"r\"", "method = \"s3\" only"),
     ] {
         let error = parse(text).unwrap_err().to_string();
         assert!(error.contains(problem) && error.contains("test.toml:"), "{text}: {error}");

@@ -28,6 +28,12 @@ fn all_in(headers: &HeaderMap) -> Vec<Checksum> {
             }
         }
     }
+    // A checksum of the checksums of an object's parts is of no use.
+    let is_composite = headers.get("x-amz-checksum-type").is_some_and(|kind| kind == "COMPOSITE");
+    if !is_composite {
+        let of_s3 = headers.get("x-amz-checksum-crc32c").and_then(|value| value.to_str().ok());
+        found.extend(of_s3.and_then(|value| valued("crc32c", value)));
+    }
     let plain = headers.get("content-md5").and_then(|value| value.to_str().ok());
     found.extend(plain.and_then(|value| valued("md5", value)));
     found.sort_by_key(|(rank, _)| *rank);
@@ -87,6 +93,7 @@ mod tests {
             ("digest", "crc32c=iD0inw==", Some("crc32c"), "crc32c 883d229f"),
             ("digest", "crc32c=353dd8be", None, "crc32c 353dd8be"),
             ("repr-digest", "adler=:CEsCHw==:", None, "adler32 084b021f"),
+            ("x-amz-checksum-crc32c", "iD0inw==", None, "crc32c 883d229f"),
             ("content-md5", "rL0Y20zC+Fzt72VPzMSk2A==", None, "md5 acbd18db4cc2f85cedef654fccc4a4d8"),
         ] {
             let found = checksum_in(&headers(&[(name, value)]), algorithm);

@@ -4,4 +4,6 @@ pub(crate) mod content_range;
 pub(crate) mod digest;
 pub(crate) mod facts;
 pub(crate) mod multistatus;
+pub(crate) mod objects;
 pub(crate) mod status;
+mod xml;

@@ -1,6 +1,6 @@
 //! Answers to `PROPFIND` (RFC 4918, 14.16).
 
-use super::facts::unix_time;
+use super::{facts::unix_time, xml::reference};
 use percent_encoding::percent_decode_str;
 use quick_xml::{
     NsReader,
@@ -149,27 +149,6 @@ impl Parser {
         self.found.push(std::mem::take(&mut self.resource));
         Ok(())
     }
-}
-
-/// The text of a reference: one of the five of XML, or a character by its number.
-fn reference(name: &str) -> Result<String, String> {
-    let predefined = match name {
-        "amp" => Some('&'),
-        "lt" => Some('<'),
-        "gt" => Some('>'),
-        "quot" => Some('"'),
-        "apos" => Some('\''),
-        _ => None,
-    };
-    let numbered = || {
-        let number = name.strip_prefix('#')?;
-        let code = match number.strip_prefix('x') {
-            Some(digits) => u32::from_str_radix(digits, 16).ok()?,
-            None => number.parse().ok()?,
-        };
-        char::from_u32(code)
-    };
-    predefined.or_else(numbered).map(String::from).ok_or_else(|| format!("it has the unknown entity `{name}`"))
 }
 
 fn is_success(status: &str) -> bool {

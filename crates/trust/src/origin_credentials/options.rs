@@ -66,6 +66,13 @@ pub enum OriginProof {
         /// Name of the key; default: the newest one.
         key: Option<String>,
     },
+    /// An access key for S3 servers.
+    AccessKey {
+        /// File in the format of `~/.aws/credentials`; default: the environment, or the file of the user.
+        file: Option<PathBuf>,
+        profile: Option<String>,
+        region: Option<String>,
+    },
     /// The token or delegated proxy of the client.
     OfClient,
 }

@@ -6,7 +6,7 @@ use crate::{
     reloading_file::LoadError,
 };
 use forebay_auth::{
-    Credentials, Keytab, SssKey, Token, UnixTime,
+    AccessKey, Credentials, Keytab, SssKey, Token, UnixTime,
     gsi::GsiClientSettings,
     x509::{Credential, make_proxy},
 };
@@ -30,6 +30,7 @@ pub(super) enum Made {
     OwnProxy(Arc<Credential>, UnixTime),
     Token(Token),
     Secret(SssKey),
+    AccessKey(AccessKey),
 }
 
 impl Made {
@@ -53,6 +54,9 @@ impl Made {
                 Self::OwnProxy(Arc::new(proxy), renewed_at)
             }
             OriginProof::Token(file) => Self::Token(read_token(file.as_deref())?),
+            OriginProof::AccessKey { file, profile, region } => {
+                Self::AccessKey(read_access_key(file.as_deref(), profile.as_deref(), region.as_deref())?)
+            }
             OriginProof::Secret { keytab, key } => {
                 let secrets = Keytab::parse(&read_secret(keytab, true)?);
                 let secrets = secrets.map_err(|error| format!("{}: {error}", keytab.display()))?;
@@ -70,7 +74,7 @@ impl Made {
         match self {
             Self::OwnProxy(_, renewed_at) => now >= *renewed_at,
             Self::Secret(key) => key.is_expired(now),
-            Self::Nothing | Self::Proxy(_) | Self::Token(_) => false,
+            Self::Nothing | Self::Proxy(_) | Self::Token(_) | Self::AccessKey(_) => false,
         }
     }
 
@@ -90,6 +94,7 @@ impl Made {
             }
             Self::Token(token) => credentials.with_token(token.clone()),
             Self::Secret(key) => credentials.with_secret(key.clone()),
+            Self::AccessKey(key) => credentials.with_access_key(key.clone()),
         })
     }
 }
@@ -104,6 +109,7 @@ impl CredentialRule {
             OriginProof::Token(Some(file)) => vec![file.clone()],
             OriginProof::Token(None) => token_files(),
             OriginProof::Secret { keytab, .. } => vec![keytab.clone()],
+            OriginProof::AccessKey { file, .. } => vec![file.clone().unwrap_or_else(users_access_keys)],
         }
     }
 }
@@ -132,6 +138,29 @@ pub(super) fn read_token(file: Option<&Path>) -> Result<Token, LoadError> {
         format!("no token found: BEARER_TOKEN is not set, and none of these files exists: {}", files.join(", "))
     })?;
     parse(found)
+}
+
+/// Reads an access key from `file`, or as clients of S3 do: `AWS_ACCESS_KEY_ID` and `AWS_SECRET_ACCESS_KEY`, or the file of the user.
+fn read_access_key(file: Option<&Path>, profile: Option<&str>, region: Option<&str>) -> Result<AccessKey, LoadError> {
+    let variable = |name| env::var(name).ok().filter(|value| !value.is_empty());
+    let own_region = variable("AWS_REGION").or_else(|| variable("AWS_DEFAULT_REGION"));
+    let region = region.or(own_region.as_deref());
+    if file.is_none()
+        && profile.is_none()
+        && let (Some(id), Some(secret)) = (variable("AWS_ACCESS_KEY_ID"), variable("AWS_SECRET_ACCESS_KEY"))
+    {
+        return Ok(AccessKey::new(&id, &secret, variable("AWS_SESSION_TOKEN").as_deref(), region));
+    }
+    let file = file.map_or_else(users_access_keys, Path::to_owned);
+    let profile = profile.map(str::to_owned).or_else(|| variable("AWS_PROFILE"));
+    let key = AccessKey::parse(&read_secret(&file, true)?, profile.as_deref().unwrap_or("default"), region);
+    Ok(key.map_err(|error| format!("{}: {error}", file.display()))?)
+}
+
+/// The file of access keys in the usual place of clients of S3.
+fn users_access_keys() -> PathBuf {
+    let home = || named_by("HOME").unwrap_or_default().join(".aws/credentials");
+    named_by("AWS_SHARED_CREDENTIALS_FILE").unwrap_or_else(home)
 }
 
 /// Whether token discovery finds a token.
