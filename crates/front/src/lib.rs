@@ -8,6 +8,7 @@ mod answer_memory;
 mod authorization;
 mod backend;
 mod client_limits;
+mod delivery;
 mod direct;
 mod failure;
 mod front;
@@ -21,6 +22,7 @@ pub use answer_memory::{AnswerMemory, ConnectionMemory, MemoryPool, Reservation}
 pub use authorization::Connection;
 pub use backend::Backend;
 pub use client_limits::{ClientLimits, ConnectionPlaces, HandlePlace, HandleShare, Place, proven_name};
+pub use delivery::{DeliveryError, deliver_file, deliver_within, read_to_encrypt};
 pub use direct::{DirectAccess, Probe};
 pub use failure::{Failure, FailureKind};
 pub use forebay_origin::RefusalKind;

@@ -2,11 +2,10 @@
 
 use crate::{
     options::{RECEIVE_LEN, REQUESTS_PER_TURN},
-    output::OutputError,
     request::{Broken, Context},
     state::State,
 };
-use forebay_front::{ConnectionPlaces, NewClient};
+use forebay_front::{ConnectionPlaces, DeliveryError, NewClient};
 use forebay_http_proto::{HEAD_LEN_MAX, Next, Refusal, Session};
 use forebay_net::{Stream, TlsError};
 use forebay_telemetry::TlsResult;
@@ -103,8 +102,8 @@ enum End {
     Broken(#[from] Broken),
 }
 
-impl From<OutputError> for End {
-    fn from(error: OutputError) -> Self {
+impl From<DeliveryError> for End {
+    fn from(error: DeliveryError) -> Self {
         Self::Broken(error.into())
     }
 }

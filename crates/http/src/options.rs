@@ -62,9 +62,6 @@ pub(crate) const SENDFILE_LEN_MIN: u64 = 16 << 10;
 /// The same within a body of several parts, whose heads are copied anyway.
 pub(crate) const SENDFILE_PART_LEN_MIN: u64 = 64 << 10;
 
-/// Bytes of a file handed to the kernel at a time.
-pub(crate) const SEND_PIECE_LEN: u64 = 256 << 10;
-
 /// Bytes of a file that are accounted and sent at a time.
 pub(crate) const PART_LEN: u64 = 1 << 20;
 

@@ -1,13 +1,13 @@
 //! The bytes that wait for one client. Small ones are collected, large ones are sent from where they are.
 
-use crate::options::{ASSEMBLY_LEN, SEND_PIECE_LEN};
+use crate::options::ASSEMBLY_LEN;
 use bytes::Bytes;
 use forebay_engine::Segment;
-use forebay_front::MemoryPool;
-use forebay_net::{NowaitReads, SendError, SendHint, Stream, read_nowait};
-use forebay_types::{ByteRange, Side};
-use std::{fs::File, io, os::unix::fs::FileExt, time::Duration};
-use tokio::{task::coop::consume_budget, time::timeout};
+use forebay_front::{DeliveryError, MemoryPool, deliver_file, deliver_within, read_to_encrypt};
+use forebay_net::{NowaitReads, SendHint, Stream, read_nowait};
+use forebay_types::ByteRange;
+use std::{fs::File, time::Duration};
+use tokio::task::coop::consume_budget;
 
 /// The bytes that wait for one client. It holds a buffer only while there are any.
 #[derive(Debug)]
@@ -17,24 +17,6 @@ pub(crate) struct Output {
     sent_len: u64,
     stall_max: Duration,
     memory: MemoryPool,
-}
-
-/// Why a client did not get its answer. The connection is closed then.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum OutputError {
-    #[error(transparent)]
-    Send(#[from] SendError),
-    #[error("the client took less than {ASSEMBLY_LEN} bytes in {} s", after.as_secs())]
-    Stalled { after: Duration },
-}
-
-impl OutputError {
-    pub(crate) const fn side(&self) -> Side {
-        match self {
-            Self::Send(error) => error.side(),
-            Self::Stalled { .. } => Side::Client,
-        }
-    }
 }
 
 /// A place in the output.
@@ -95,7 +77,7 @@ impl Output {
     }
 
     /// Sends all waiting bytes.
-    pub(crate) async fn flush(&mut self, stream: &Stream) -> Result<(), OutputError> {
+    pub(crate) async fn flush(&mut self, stream: &Stream) -> Result<(), DeliveryError> {
         self.send_waiting(stream, SendHint::Last).await
     }
 
@@ -106,7 +88,7 @@ impl Output {
         }
     }
 
-    async fn send_waiting(&mut self, stream: &Stream, hint: SendHint) -> Result<(), OutputError> {
+    async fn send_waiting(&mut self, stream: &Stream, hint: SendHint) -> Result<(), DeliveryError> {
         if self.buffer.is_empty() {
             return Ok(());
         }
@@ -117,14 +99,14 @@ impl Output {
                 let _held = if rest.is_empty() { None } else { self.memory.hold(self.buffer.capacity()) };
                 while !rest.is_empty() {
                     let (piece, behind) = rest.split_at(rest.len().min(ASSEMBLY_LEN));
-                    within(self.stall_max, forebay_net::send_all(socket, piece, hint)).await?;
+                    deliver_within(self.stall_max, forebay_net::send_all(socket, piece, hint)).await?;
                     rest = behind;
                 }
             }
             None => {
                 let _held = self.memory.hold(self.buffer.capacity());
                 for piece in self.buffer.chunks(ASSEMBLY_LEN) {
-                    within(self.stall_max, stream.send_all(piece)).await?;
+                    deliver_within(self.stall_max, stream.send_all(piece)).await?;
                 }
             }
         }
@@ -139,29 +121,22 @@ impl Output {
         stream: &Stream,
         file: &File,
         range: ByteRange,
-    ) -> Result<(), OutputError> {
+    ) -> Result<(), DeliveryError> {
         let Some(socket) = stream.plain() else { return self.send_file_encrypted(stream, file, range).await };
         // The hint keeps the header and the first bytes of the file in one packet.
         self.send_waiting(stream, SendHint::More).await?;
-        let mut position = range.start();
-        while position < range.end() {
-            if position > range.start() {
-                // A client that takes bytes as fast as they are sent must not keep a worker thread to itself.
-                consume_budget().await;
-            }
-            let piece = ByteRange::at(position, (range.end() - position).min(SEND_PIECE_LEN));
-            let rest = forebay_net::send_file_now(socket, file, piece)?;
-            if !rest.is_empty() {
-                within(self.stall_max, forebay_net::send_file(socket, file, rest)).await?;
-            }
-            position = piece.end();
-        }
+        deliver_file(socket, file, range, self.stall_max).await?;
         self.sent_len += range.len();
         Ok(())
     }
 
     /// As [`Output::send_file`]. Bytes to be encrypted must be in memory, so they go through the buffer.
-    async fn send_file_encrypted(&mut self, stream: &Stream, file: &File, range: ByteRange) -> Result<(), OutputError> {
+    async fn send_file_encrypted(
+        &mut self,
+        stream: &Stream,
+        file: &File,
+        range: ByteRange,
+    ) -> Result<(), DeliveryError> {
         let mut rest = range;
         while !rest.is_empty() {
             let start = self.buffer.len();
@@ -169,12 +144,7 @@ impl Output {
             let len = usize::try_from(rest.len()).unwrap_or(usize::MAX).min(room_len);
             self.buffer.resize(start + len, 0);
             let room = self.buffer.get_mut(start..).unwrap_or_default();
-            file.read_exact_at(room, rest.start()).map_err(|source| match source.kind() {
-                io::ErrorKind::UnexpectedEof => {
-                    SendError::UnexpectedEof { offset: rest.start(), missing_bytes: rest.len() }
-                }
-                _ => SendError::File { offset: rest.start(), len: rest.len(), source },
-            })?;
+            read_to_encrypt(file, rest, room)?;
             rest = ByteRange::between(rest.start() + len as u64, rest.end());
             if self.buffer.len() >= ENCRYPTED_PIECE_LEN {
                 self.flush(stream).await?;
@@ -184,7 +154,7 @@ impl Output {
     }
 
     /// Sends the parts of an answer. Short ones in memory are collected.
-    pub(crate) async fn send_segments(&mut self, stream: &Stream, segments: Vec<Segment>) -> Result<(), OutputError> {
+    pub(crate) async fn send_segments(&mut self, stream: &Stream, segments: Vec<Segment>) -> Result<(), DeliveryError> {
         for segment in segments {
             match segment {
                 Segment::File { file, range } => self.send_file(stream, &file, range).await?,
@@ -194,14 +164,14 @@ impl Output {
         Ok(())
     }
 
-    async fn send_bytes(&mut self, stream: &Stream, bytes: &Bytes) -> Result<(), OutputError> {
+    async fn send_bytes(&mut self, stream: &Stream, bytes: &Bytes) -> Result<(), DeliveryError> {
         if bytes.len() < COPIED_LEN_MAX {
             self.append(bytes);
             return if self.is_full() { self.flush(stream).await } else { Ok(()) };
         }
         self.send_waiting(stream, SendHint::More).await?;
         for piece in bytes.chunks(ASSEMBLY_LEN) {
-            within(self.stall_max, stream.send_all(piece)).await?;
+            deliver_within(self.stall_max, stream.send_all(piece)).await?;
             self.sent_len += piece.len() as u64;
             consume_budget().await;
         }
@@ -209,16 +179,10 @@ impl Output {
     }
 }
 
-async fn within(limit: Duration, send: impl Future<Output = Result<(), SendError>>) -> Result<(), OutputError> {
-    match timeout(limit, send).await {
-        Ok(sent) => Ok(sent?),
-        Err(_) => Err(OutputError::Stalled { after: limit }),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use forebay_types::Side;
     use std::{io::Write, sync::Arc};
     use tokio::{
         io::AsyncReadExt,
@@ -278,7 +242,7 @@ mod tests {
         let mut output = Output::new(STALL_MAX, MemoryPool::new(64 << 20));
         let long = Segment::Memory(Bytes::from(vec![0; 64 << 20]));
         let error = output.send_segments(&served, vec![long]).await.unwrap_err();
-        assert!(matches!(error, OutputError::Stalled { after: STALL_MAX }), "{error}");
+        assert!(matches!(error, DeliveryError::Stalled { after: STALL_MAX }), "{error}");
         assert_eq!(error.side(), Side::Client);
     }
 }

@@ -1,11 +1,8 @@
 //! The state of one connection as the handlers of requests use it, and the choice of the handler.
 
-use crate::{
-    error_answers::ErrorAnswer, identity::Login, open_files::OpenFiles, output::Output, output::OutputError,
-    state::State,
-};
+use crate::{error_answers::ErrorAnswer, identity::Login, open_files::OpenFiles, output::Output, state::State};
 use forebay_engine::Engine;
-use forebay_front::{Backend, ConnectionMemory, Failure, HandleShare};
+use forebay_front::{Backend, ConnectionMemory, DeliveryError, Failure, HandleShare};
 use forebay_http_proto::{Answer, Expectation, Framing, Head, Method, Refusal, Status, Target, Version, http_date};
 use forebay_net::Stream;
 use forebay_telemetry::Metrics;
@@ -37,7 +34,7 @@ pub(crate) struct Context {
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Broken {
     #[error(transparent)]
-    Output(#[from] OutputError),
+    Output(#[from] DeliveryError),
     #[error("the client has left before its answer")]
     Left,
     /// The bytes of the file ended; the client has the length, and notices.

@@ -91,10 +91,6 @@ pub(crate) const ASSEMBLY_LEN: usize = 512 << 10;
 /// The same when memory is short: three pages with their checksums, which fit into the smallest buffer.
 pub(crate) const SHORT_ASSEMBLY_LEN: usize = 12 << 10;
 
-/// Bytes of a file handed to the kernel at a time: from 64 KiB to 1 MiB, this costs the least processor time in sequential
-/// reads of 1 MiB.
-pub(crate) const SEND_PIECE_LEN: u64 = 256 << 10;
-
 /// Answer frames that wait for a connection's task before the tasks that make them wait too.
 pub(crate) const EVENTS_QUEUED_MAX: usize = 8;
 

@@ -4,20 +4,15 @@ use crate::base::{
     buffers::{Buffer, LARGE_BUFFER_LEN, SMALL_BUFFER_LEN},
     event::Frame,
     frame_cutter::FrameCutter,
-    options::{ASSEMBLY_LEN, SEND_PIECE_LEN, SHORT_ASSEMBLY_LEN},
+    options::{ASSEMBLY_LEN, SHORT_ASSEMBLY_LEN},
 };
 use bytes::Bytes;
 use forebay_engine::Segment;
-use forebay_front::MemoryPool;
+use forebay_front::{DeliveryError, MemoryPool, deliver_file, deliver_within, read_to_encrypt};
 use forebay_net::{SendError, SendHint, Stream};
 use forebay_types::{ByteRange, Side};
-use std::{
-    fs::File,
-    io::{self, IoSlice},
-    os::unix::fs::FileExt,
-    time::Duration,
-};
-use tokio::{task::coop::consume_budget, time::timeout};
+use std::{fs::File, io::IoSlice, time::Duration};
+use tokio::task::coop::consume_budget;
 
 /// The answers that wait for one client. They are sent in order, by [`Output::flush`] or with the next large answer.
 #[derive(Debug)]
@@ -39,21 +34,24 @@ pub(crate) struct Output {
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum OutputError {
     #[error(transparent)]
-    Send(#[from] SendError),
+    Delivery(#[from] DeliveryError),
     /// The disk failed within a frame, where no error response is possible.
     #[error("{0}")]
     Disk(String),
-    #[error("the client took less than {ASSEMBLY_LEN} bytes in {} s", after.as_secs())]
-    Stalled { after: Duration },
 }
 
 impl OutputError {
     pub(crate) const fn side(&self) -> Side {
         match self {
-            Self::Send(error) => error.side(),
+            Self::Delivery(error) => error.side(),
             Self::Disk(_) => Side::Disk,
-            Self::Stalled { .. } => Side::Client,
         }
+    }
+}
+
+impl From<SendError> for OutputError {
+    fn from(error: SendError) -> Self {
+        Self::Delivery(error.into())
     }
 }
 
@@ -207,7 +205,7 @@ impl Output {
                 let rest = forebay_net::send_now(socket, piece, SendHint::Last)?;
                 if !rest.is_empty() {
                     let _held = self.memory.hold(self.buffer.len());
-                    within(self.stall_max, forebay_net::send_all(socket, rest, SendHint::Last)).await?;
+                    deliver_within(self.stall_max, forebay_net::send_all(socket, rest, SendHint::Last)).await?;
                 }
             }
             self.clear();
@@ -227,13 +225,13 @@ impl Output {
             batch_len += piece.len();
             // The stall limit counts for each batch, not for the whole answer.
             if batch_len >= LARGE_BUFFER_LEN {
-                within(self.stall_max, stream.send_slices(&mut batch)).await?;
+                deliver_within(self.stall_max, stream.send_slices(&mut batch)).await?;
                 consume_budget().await;
                 batch.clear();
                 batch_len = 0;
             }
         }
-        within(self.stall_max, stream.send_slices(&mut batch)).await?;
+        deliver_within(self.stall_max, stream.send_slices(&mut batch)).await?;
         self.clear();
         Ok(())
     }
@@ -251,24 +249,11 @@ impl Output {
             let rest = forebay_net::send_now(socket, self.waiting(), SendHint::More)?;
             if !rest.is_empty() {
                 let _held = self.memory.hold(self.buffer.len());
-                within(self.stall_max, forebay_net::send_all(socket, rest, SendHint::More)).await?;
+                deliver_within(self.stall_max, forebay_net::send_all(socket, rest, SendHint::More)).await?;
             }
             self.clear();
         }
-        let mut position = range.start();
-        while position < range.end() {
-            if position > range.start() {
-                // A client that takes bytes as fast as they are sent must not keep a worker thread to itself.
-                consume_budget().await;
-            }
-            let piece = ByteRange::at(position, (range.end() - position).min(SEND_PIECE_LEN));
-            let rest = forebay_net::send_file_now(socket, file, piece)?;
-            if !rest.is_empty() {
-                within(self.stall_max, forebay_net::send_file(socket, file, rest)).await?;
-            }
-            position = piece.end();
-        }
-        Ok(())
+        Ok(deliver_file(socket, file, range, self.stall_max).await?)
     }
 
     /// As [`Output::send_file`]. Bytes to be encrypted must be in memory, so they go through the buffer; a short rest waits
@@ -278,7 +263,7 @@ impl Output {
         while !rest.is_empty() {
             let room_len = ENCRYPTED_PIECE_LEN.saturating_sub(self.filled).max(1);
             let piece_len = usize::try_from(rest.len()).unwrap_or(usize::MAX).min(room_len);
-            read_piece(file, rest, self.room(piece_len))?;
+            read_to_encrypt(file, rest, self.room(piece_len))?;
             self.commit(piece_len);
             rest = ByteRange::between(rest.start() + piece_len as u64, rest.end());
             if self.filled >= ENCRYPTED_PIECE_LEN {
@@ -326,7 +311,7 @@ impl Output {
             let waiting = std::iter::once(self.waiting());
             let mut slices: Vec<IoSlice<'_>> =
                 waiting.chain(batch.iter().map(|part| &part[..])).map(IoSlice::new).collect();
-            within(self.stall_max, forebay_net::send_vectored(socket, &mut slices)).await?;
+            deliver_within(self.stall_max, forebay_net::send_vectored(socket, &mut slices)).await?;
             self.clear();
         }
         Ok(())
@@ -341,26 +326,6 @@ impl Output {
 /// Bytes that are collected before they are sent: few when clients that do not take theirs hold the memory.
 fn assembly_len(memory: &MemoryPool) -> usize {
     if memory.has(ASSEMBLY_LEN) { ASSEMBLY_LEN } else { SHORT_ASSEMBLY_LEN }
-}
-
-/// Fills `room` with the beginning of `range`.
-fn read_piece(file: &File, range: ByteRange, room: &mut [u8]) -> Result<(), SendError> {
-    let (offset, len) = (range.start(), range.len());
-    file.read_exact_at(room, offset).map_err(|source| match source.kind() {
-        io::ErrorKind::UnexpectedEof => {
-            // The file may have been truncated by an administrator. The log shows how much is missing.
-            let end = file.metadata().map_or(offset, |metadata| metadata.len().max(offset));
-            SendError::UnexpectedEof { offset: end, missing_bytes: range.end().saturating_sub(end) }
-        }
-        _ => SendError::File { offset, len, source },
-    })
-}
-
-async fn within(limit: Duration, send: impl Future<Output = Result<(), SendError>>) -> Result<(), OutputError> {
-    match timeout(limit, send).await {
-        Ok(sent) => Ok(sent?),
-        Err(_) => Err(OutputError::Stalled { after: limit }),
-    }
 }
 
 #[cfg(test)]
@@ -461,7 +426,7 @@ mod tests {
         let mut output = new_output();
         let frame = Frame { head: Vec::new(), body: vec![Segment::Memory(Bytes::from(vec![0; 64 << 20]))] };
         let error = output.send_frame(&served, frame).await.unwrap_err();
-        assert!(matches!(error, OutputError::Stalled { after: STALL_MAX }), "{error}");
+        assert!(matches!(error, OutputError::Delivery(DeliveryError::Stalled { after: STALL_MAX })), "{error}");
         assert_eq!(error.side(), Side::Client);
     }
 }
