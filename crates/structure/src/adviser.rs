@@ -35,6 +35,8 @@ pub(crate) enum Use {
     None,
     /// It was fetched, and not read.
     Dropped,
+    /// A range was read across it once: perhaps it is of no use to the reader.
+    Crossed,
     /// In the first request of a reader only: ROOT begins with all columns that are not turned off.
     First,
     /// Expected, because jobs read it in other files of the dataset.
@@ -135,7 +137,7 @@ impl Adviser {
         let Some(table) = self.trees.get_mut(tree) else { return };
         for column in columns {
             if let Some(it) = table.uses.get_mut(*column)
-                && matches!(it, Use::None | Use::First)
+                && matches!(it, Use::None | Use::Crossed | Use::First)
             {
                 *it = Use::History;
                 table.has_history = true;
@@ -288,9 +290,12 @@ impl Table {
         between.sort_unstable();
         between.dedup();
         for column in between {
-            // Read across once, it may be of no use to the reader; in the request after that it is moved in any case.
-            let is_new = matches!(self.uses.get(column), None | Some(Use::None | Use::Dropped));
-            self.promote(column, if is_new { Use::First } else { Use::Sure });
+            match self.uses.get(column) {
+                None | Some(Use::Dropped) => {}
+                Some(Use::None) => self.promote(column, Use::Crossed),
+                // In the request after that it is moved in any case.
+                Some(_) => self.promote(column, Use::Sure),
+            }
         }
         touched.iter().filter(|it| !it.is_between).for_each(|it| self.promote(it.item.column(), Use::Sure));
     }
@@ -317,7 +322,7 @@ impl Table {
 
     fn columns_not_given_up(&self) -> impl Iterator<Item = usize> {
         let uses = self.uses.iter().enumerate();
-        uses.filter(|(_, it)| !matches!(it, Use::None | Use::Dropped)).map(|(column, _)| column)
+        uses.filter(|(_, it)| !matches!(it, Use::None | Use::Crossed | Use::Dropped)).map(|(column, _)| column)
     }
 
     fn columns_with(&self, wanted: Use) -> impl Iterator<Item = usize> {

@@ -37,8 +37,9 @@ impl Adviser {
 
 impl Table {
     fn observed(&self, place: &Place, evidence: &dyn Fn(ByteRange) -> Evidence) -> Option<Observed> {
-        let used: Vec<usize> =
-            self.uses.iter().enumerate().filter(|(_, it)| **it != Use::None).map(|(column, _)| column).collect();
+        let is_used = |it: Use| !matches!(it, Use::None | Use::Crossed);
+        let used = self.uses.iter().enumerate().filter(|(_, it)| is_used(**it));
+        let used: Vec<usize> = used.map(|(column, _)| column).collect();
         // Bounds the time: of many columns fewer clusters are looked at.
         let items_max = (LOOKED_AT_MAX / used.len().max(1)).max(1);
         // Reads of what was fetched ahead are not all reported, or none if all was fetched before the first one.
