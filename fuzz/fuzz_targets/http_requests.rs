@@ -33,7 +33,7 @@ fn serve<'a>(pieces: impl Iterator<Item = &'a [u8]>) -> (Vec<String>, Option<u16
                         assert!(encode_path(&target.path).is_ascii());
                         let _ = target.parameter("authz");
                     }
-                    let verdict = Conditions { etag: "\"1-2\"", mtime: 2, now: 9 }.judge(&head);
+                    let verdict = Conditions { etag: Some("\"1-2\""), mtime: Some(2), now: 9 }.judge(&head);
                     requests.push(format!("{head:?} {verdict:?} {:?}", wanted_digests(&head)));
                     consumed
                 }
