@@ -7,7 +7,7 @@ use crate::{
 use bytes::Bytes;
 use forebay_engine::{Handle, Read, Segment};
 use forebay_types::{ByteRange, Outcome};
-use std::{fs::File, os::unix::fs::FileExt, sync::Arc};
+use std::{fs::File, io, os::unix::fs::FileExt, sync::Arc};
 
 /// The bytes of one read, in order.
 ///
@@ -20,6 +20,8 @@ pub struct ReadStream {
     /// Reads in progress, the one that follows `file` last.
     engine: Vec<Read>,
     disk_failures: u32,
+    /// Whether the page cache was found not to hold the file part, so that it is not asked again at once.
+    is_absent: bool,
 }
 
 /// Disk failures that one read survives: bytes that come from the origin instead are rarely read from the disk again.
@@ -27,6 +29,10 @@ const DISK_FAILURES_MAX: u32 = 8;
 
 /// Bytes of a file that are taken at a time: sent if the page cache holds them, read from the disk otherwise.
 const PART_LEN: u64 = 1 << 20;
+
+/// Bytes of a file from which on they are loaded into the page cache and sent from there. A copy of fewer costs less than the calls that
+/// it saves.
+const LOADED_LEN_MIN: u64 = 16 << 10;
 
 /// The start of a slow read.
 pub enum ReadSource {
@@ -79,12 +85,17 @@ impl ReadSource {
 
 impl ReadStream {
     const fn new(handle: Handle, file: Option<(Arc<File>, ByteRange)>, engine: Vec<Read>) -> Self {
-        Self { handle, file, engine, disk_failures: 0 }
+        Self { handle, file, engine, disk_failures: 0, is_absent: false }
     }
 
     /// A range of a file that `handle` has found on disk, and accounted.
     pub fn disk(handle: &Handle, file: &Arc<File>, range: ByteRange) -> Self {
         Self::new(handle.clone(), Some((Arc::clone(file), range)), Vec::new())
+    }
+
+    /// The same, of which the page cache was found not to hold all.
+    pub fn absent(handle: &Handle, file: &Arc<File>, range: ByteRange) -> Self {
+        Self { is_absent: true, ..Self::disk(handle, file, range) }
     }
 
     /// A read in progress in the engine.
@@ -161,6 +172,9 @@ impl ReadStream {
 
     /// The next piece of the file part, if the page cache holds it.
     fn cached_part(&mut self, len_max: u64) -> Option<Segment> {
+        if std::mem::take(&mut self.is_absent) {
+            return None;
+        }
         let (file, range) = self.file.as_ref()?;
         let part = ByteRange::at(range.start(), range.len().min(PART_LEN).min(len_max));
         if !forebay_net::probe_cached(file, self.handle.nowait_reads(), part.start(), part.len()) {
@@ -180,32 +194,50 @@ impl ReadStream {
         }
     }
 
-    /// Reads the next piece of the file part from the disk. `None` when the disk fails: the rest of the part comes from the
+    /// Has the next piece of the file part read from the disk. `None` when the disk fails: the rest of the part comes from the
     /// origin then.
     async fn load(&mut self, memory: &AnswerMemory, len_max: u64) -> Option<Result<Segment, Failure>> {
         let (file, range) = self.file.clone()?;
+        let len = range.len().min(PART_LEN).min(len_max);
+        if len >= LOADED_LEN_MIN {
+            let part = ByteRange::at(range.start(), len);
+            match self.handle.load_disk(&file, part).await {
+                Ok(true) => {
+                    self.advance(part);
+                    return Some(Ok(Segment::File { file, range: part }));
+                }
+                // By a thread: the bytes go to memory, because a thread that has waited for them can as well copy them.
+                Ok(false) => {}
+                // Not tried again: a disk that hangs would take its time limit twice.
+                Err(error) => return self.recover(range, &error).await.map(Err),
+            }
+        }
         // Memory comes before the disk read: bytes without memory would not be bounded.
-        let (memory, len) = memory.reserve_part(range.len().min(PART_LEN).min(len_max)).await;
+        let (memory, len) = memory.reserve_part(len).await;
         let part = ByteRange::at(range.start(), len);
         match self.handle.read_disk(&file, part).await {
             Ok(bytes) => {
                 self.advance(part);
                 Some(Ok(Segment::Memory(with_memory(bytes, memory))))
             }
-            // The origin still has the bytes, so a failed disk need not fail the client.
-            Err(error) if self.disk_failures < DISK_FAILURES_MAX => {
-                self.disk_failures += 1;
-                // The whole rest of the part is read from the origin: the disk is likely to fail again.
-                self.file = None;
-                match self.handle.recover(range, &error).await {
-                    Ok(read) => {
-                        self.engine.push(read);
-                        None
-                    }
-                    Err(error) => Some(Err(error.into())),
-                }
+            Err(error) => self.recover(range, &error).await.map(Err),
+        }
+    }
+
+    /// Reads the file part, `range`, from the origin: it still has the bytes, so a failed disk need not fail the client.
+    async fn recover(&mut self, range: ByteRange, error: &io::Error) -> Option<Failure> {
+        if self.disk_failures >= DISK_FAILURES_MAX {
+            return Some(Failure::disk(error));
+        }
+        self.disk_failures += 1;
+        // The whole rest of the part is read from the origin: the disk is likely to fail again.
+        self.file = None;
+        match self.handle.recover(range, error).await {
+            Ok(read) => {
+                self.engine.push(read);
+                None
             }
-            Err(error) => Some(Err(Failure::disk(&error))),
+            Err(error) => Some(error.into()),
         }
     }
 }

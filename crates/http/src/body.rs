@@ -120,7 +120,7 @@ impl Context {
                 self.end_chunk(content);
             } else {
                 self.output.take_back(before);
-                let stream = ReadStream::disk(handle, file, part);
+                let stream = ReadStream::absent(handle, file, part);
                 Box::pin(self.send_stream(content, stream, part.len())).await?;
             }
             rest = ByteRange::between(part.end(), rest.end());

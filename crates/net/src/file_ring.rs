@@ -16,7 +16,7 @@ use std::{
 };
 use tokio::{
     io::{Interest, unix::AsyncFd},
-    sync::oneshot,
+    sync::{OwnedSemaphorePermit, oneshot},
     task::AbortHandle,
 };
 
@@ -50,6 +50,8 @@ struct Read {
     buffer: Vec<u8>,
     len: usize,
     _share: Share,
+    /// Its place among the reads of its disk.
+    place: OwnedSemaphorePermit,
     ended: oneshot::Sender<io::Result<Vec<u8>>>,
 }
 
@@ -90,13 +92,26 @@ impl FileRings {
         Ok(Self { rings, reapers, bytes: Arc::default() })
     }
 
-    /// Begins a read of `len` bytes at `offset`; its result comes over the channel. `None` when too many are under way.
-    pub fn read(&self, file: &Arc<File>, offset: u64, len: usize) -> Option<oneshot::Receiver<io::Result<Vec<u8>>>> {
-        let share = Share::of(&self.bytes, len)?;
-        let ring = self.rings.get(THREAD.with(|thread| *thread) % self.rings.len())?;
+    /// Begins a read of `len` bytes at `offset`; its result comes over the channel. It holds `place` until the kernel is done with it,
+    /// also when its reader has given up.
+    ///
+    /// # Errors
+    /// `place`, when too many reads are under way.
+    pub fn read(
+        &self,
+        file: &Arc<File>,
+        (offset, len): (u64, usize),
+        place: OwnedSemaphorePermit,
+    ) -> Result<oneshot::Receiver<io::Result<Vec<u8>>>, OwnedSemaphorePermit> {
+        let Some(ring) = self.rings.get(THREAD.with(|thread| *thread) % self.rings.len()) else { return Err(place) };
+        let Some(share) = Share::of(&self.bytes, len) else { return Err(place) };
         let (ended, receiver) = oneshot::channel();
-        let read = Read { file: Arc::clone(file), offset, buffer: Vec::with_capacity(len), len, _share: share, ended };
-        ring.begin(read).then_some(receiver)
+        let (file, buffer) = (Arc::clone(file), Vec::with_capacity(len));
+        let read = Read { file, offset, buffer, len, _share: share, place, ended };
+        match ring.begin(read) {
+            Ok(()) => Ok(receiver),
+            Err(read) => Err(read.place),
+        }
     }
 }
 
@@ -138,23 +153,24 @@ impl Ring {
         Ok(Self { uring, submission: Mutex::new(()), reads: Mutex::default() })
     }
 
-    /// Begins a read; `false` when the ring is full.
-    fn begin(&self, read: Read) -> bool {
+    /// Begins a read; returns it when the ring is full.
+    fn begin(&self, read: Read) -> Result<(), Read> {
         let id = {
             let mut reads = self.reads.lock();
             if reads.under_way.len() >= READS_MAX as usize {
-                return false;
+                return Err(read);
             }
             reads.last += 1;
             let id = reads.last;
             reads.under_way.insert(id, read);
             id
         };
-        let is_submitted = self.submit(id);
-        if !is_submitted {
-            self.reads.lock().under_way.remove(&id);
+        if self.submit(id) {
+            return Ok(());
         }
-        is_submitted
+        // Nothing was handed to the kernel.
+        let refused = self.reads.lock().under_way.remove(&id);
+        refused.map_or(Ok(()), Err)
     }
 
     /// Submits the rest of a read; `false` when the queue has no room for it.
@@ -282,12 +298,17 @@ mod tests {
         Arc::new(file)
     }
 
+    fn place() -> OwnedSemaphorePermit {
+        Arc::new(tokio::sync::Semaphore::new(1)).try_acquire_owned().unwrap()
+    }
+
     #[tokio::test]
     async fn many_reads_at_once_give_each_its_bytes() {
         let Some(rings) = rings() else { return };
         let file = file_of(1 << 18);
         let places: Vec<u32> = (0..500).map(|number| number * 7919 % (1 << 17)).collect();
-        let reads: Vec<_> = places.iter().map(|place| rings.read(&file, u64::from(*place) * 4, 40_000)).collect();
+        let reads: Vec<_> =
+            places.iter().map(|place| rings.read(&file, (u64::from(*place) * 4, 40_000), self::place())).collect();
         for (place, read) in places.into_iter().zip(reads) {
             let bytes = read.expect("there is room").await.unwrap().unwrap();
             assert!(bytes == (place..place + 10_000).flat_map(u32::to_le_bytes).collect::<Vec<u8>>());
@@ -298,14 +319,17 @@ mod tests {
     async fn failures_are_reported_and_a_full_ring_is_refused() {
         let Some(rings) = rings() else { return };
         let file = file_of(1000);
-        let end = rings.read(&file, 3000, 1001).unwrap().await.unwrap().unwrap_err();
+        let end = rings.read(&file, (3000, 1001), place()).unwrap().await.unwrap().unwrap_err();
         assert_eq!(end.kind(), io::ErrorKind::UnexpectedEof);
         let folder = Arc::new(File::open(env!("CARGO_MANIFEST_DIR")).unwrap());
-        assert_eq!(rings.read(&folder, 0, 1).unwrap().await.unwrap().unwrap_err().kind(), io::ErrorKind::IsADirectory);
+        assert_eq!(
+            rings.read(&folder, (0, 1), place()).unwrap().await.unwrap().unwrap_err().kind(),
+            io::ErrorKind::IsADirectory
+        );
         // Without a wait no completion is taken.
-        let many: Vec<_> = (0..=READS_MAX).map(|_| rings.read(&file, 0, 4)).collect();
-        assert!(many.last().is_some_and(Option::is_none) && many[0].is_some());
-        assert!(rings.read(&file, 0, BYTES_MAX).is_none(), "others are under way");
+        let many: Vec<_> = (0..=READS_MAX).map(|_| rings.read(&file, (0, 4), place())).collect();
+        assert!(many.last().is_some_and(Result::is_err) && many[0].is_ok());
+        assert!(rings.read(&file, (0, BYTES_MAX), place()).is_err(), "others are under way");
         drop(rings);
         for read in many.into_iter().flatten() {
             assert!(read.await.is_err(), "it ends with the rings");

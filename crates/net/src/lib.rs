@@ -3,6 +3,8 @@
 //! Everything here is a thin layer over the operating system: no protocol, no policy. All sockets have `TCP_NODELAY` and
 //! keepalive set.
 
+#[expect(unsafe_code, reason = "no crate has this system call")]
+mod cache_stat;
 pub mod clock;
 mod connect;
 #[expect(unsafe_code, reason = "the kernel writes to buffers that are handed to a ring")]
@@ -18,7 +20,9 @@ mod tune;
 pub use connect::{ADDRESSES_MAX, ConnectError, connect, connect_from, connect_where};
 pub use file_ring::FileRings;
 pub use listener::{ACCEPT_BACK_OFF_MAX, ACCEPT_BACK_OFF_MIN, BoundAddress, LISTEN_BACKLOG, ListenError, Listener};
-pub use page_cache::{NowaitReads, PAGE_SIZE, probe_cached, read_nowait, read_nowait_vectored};
+pub use page_cache::{
+    NowaitReads, PAGE_SIZE, is_loaded, probe_cached, read_nowait, read_nowait_vectored, start_loading,
+};
 pub use send::{
     SENDFILE_CALL_LEN_MAX, SendError, SendHint, send_all, send_file, send_file_now, send_now, send_vectored,
 };

@@ -1,12 +1,18 @@
 //! Reads of bytes in the page cache only, so that a connection's task never waits for a disk.
 //!
-//! Built on `preadv2` with `RWF_NOWAIT`. Reads on file systems without it are treated as cheap, because such file systems are
-//! mostly in memory, or block in any case. A caller that remembers [`NowaitReads`] of a file system saves the call that fails.
+//! Built on `preadv2` with `RWF_NOWAIT`. File systems in memory do not have it, nor have some of the network: there the system is asked
+//! which pages it has, and a read that may wait is refused. A caller that remembers [`NowaitReads`] of a file system saves the call that
+//! fails.
 
-use rustix::io::{Errno, ReadWriteFlags};
+use crate::cache_stat::is_resident;
+use rustix::{
+    fs::Advice,
+    io::{Errno, ReadWriteFlags},
+};
 use std::{
     fs::File,
     io::{self, IoSliceMut},
+    num::NonZeroU64,
 };
 
 /// Size of a page of the page cache in bytes, the grain of [`probe_cached`].
@@ -18,30 +24,60 @@ pub enum NowaitReads {
     /// Supported, or not known.
     #[default]
     Supported,
+    /// Not supported, and not needed: the file system lies in memory.
+    InMemory,
+    /// Not supported: each read may wait.
     Unsupported,
 }
+
+/// Types of file systems in memory.
+const TMPFS_MAGIC: u64 = 0x0102_1994;
+const RAMFS_MAGIC: u64 = 0x8584_58f6;
 
 impl NowaitReads {
     /// Asks the file system of `file` by a read of its first byte.
     pub fn of(file: &File) -> Self {
         match read(file, 0, &mut [IoSliceMut::new(&mut [0])], ReadWriteFlags::NOWAIT) {
+            Err(errno) if is_unsupported(errno) && is_in_memory(file) => Self::InMemory,
             Err(errno) if is_unsupported(errno) => Self::Unsupported,
             _ => Self::Supported,
         }
     }
 }
 
-/// Whether the first and the last page of the range are in memory. The pages between are not checked: ranges are written and
-/// evicted in runs, and a wrong guess costs one wait, not wrong bytes. Also `false` for unreadable ranges: the slow path
-/// handles the error.
+/// Whether the range is in memory: all of its pages, where the system reports it, and the last one is not on its way from the disk. Else
+/// the first and the last: ranges are written and evicted in runs, and a wrong guess costs one wait, not wrong bytes. Also `false` for
+/// unreadable ranges, and mostly for those beyond the end: the slow path handles the error.
 pub fn probe_cached(file: &File, nowait: NowaitReads, offset: u64, len: u64) -> bool {
-    if nowait == NowaitReads::Unsupported {
+    if nowait == NowaitReads::InMemory {
         return true;
     }
     let Some(last) = len.checked_sub(1).map(|behind_first| offset.saturating_add(behind_first)) else {
         return true;
     };
-    is_byte_cached(file, offset) && (offset / PAGE_SIZE == last / PAGE_SIZE || is_byte_cached(file, last))
+    match is_resident(file, offset, len) {
+        resident if nowait == NowaitReads::Unsupported => resident == Some(true),
+        // A probe would begin to load its page.
+        Some(false) => false,
+        Some(true) => is_byte_cached(file, last),
+        None => is_byte_cached(file, offset) && (offset / PAGE_SIZE == last / PAGE_SIZE || is_byte_cached(file, last)),
+    }
+}
+
+/// Whether the page of a byte is in memory, after [`start_loading`] of its range: before, asking would load that page alone.
+pub fn is_loaded(file: &File, offset: u64) -> bool {
+    is_byte_cached(file, offset)
+}
+
+/// Has the kernel read the range into the page cache, exactly and as few requests of the disk. Does not wait for the disk, unless the
+/// places of the file's bytes are not in memory, or the queue of the device is full.
+///
+/// # Errors
+/// When the file cannot be read in this way.
+pub fn start_loading(file: &File, offset: u64, len: u64) -> io::Result<()> {
+    // No length means all of the file.
+    let Some(len) = NonZeroU64::new(len) else { return Ok(()) };
+    Ok(rustix::fs::fadvise(file, offset, Some(len), Advice::WillNeed)?)
 }
 
 /// Reads bytes in memory from `offset` into `buffer`. `None` if the first byte is not in memory; otherwise the number of bytes
@@ -63,7 +99,18 @@ pub fn read_nowait_vectored(
     offset: u64,
     buffers: &mut [IoSliceMut<'_>],
 ) -> io::Result<Option<usize>> {
-    if nowait == NowaitReads::Unsupported {
+    let is_unlimited = match nowait {
+        NowaitReads::Supported => false,
+        NowaitReads::InMemory => true,
+        NowaitReads::Unsupported => {
+            let len: usize = buffers.iter().map(|buffer| buffer.len()).sum();
+            if len > 0 && is_resident(file, offset, len as u64) != Some(true) {
+                return Ok(None);
+            }
+            true
+        }
+    };
+    if is_unlimited {
         return Ok(Some(read(file, offset, buffers, ReadWriteFlags::empty())?));
     }
     match read(file, offset, buffers, ReadWriteFlags::NOWAIT) {
@@ -90,6 +137,12 @@ fn read(file: &File, offset: u64, buffers: &mut [IoSliceMut<'_>], flags: ReadWri
             done => return done,
         }
     }
+}
+
+/// Whether the file system of `file` has no disk.
+fn is_in_memory(file: &File) -> bool {
+    let kind = rustix::fs::fstatfs(file).map(|found| u64::try_from(found.f_type));
+    matches!(kind, Ok(Ok(TMPFS_MAGIC | RAMFS_MAGIC)))
 }
 
 fn is_unsupported(errno: Errno) -> bool {
@@ -120,21 +173,45 @@ mod tests {
         assert_eq!(buffer[50..], [0; 50]);
         // The end of the file is zero bytes and never a wait, and an empty range needs no page.
         assert_eq!(read_nowait(&file, SUPPORTED, 10_000, &mut [0; 4]).unwrap(), Some(0));
-        assert!(probe_cached(&file, SUPPORTED, 20_000, 5));
         assert!(probe_cached(&file, SUPPORTED, u64::MAX, 5));
         assert!(probe_cached(&file_of(b""), SUPPORTED, 0, 0));
     }
 
     #[test]
-    fn reads_without_support_are_plain_ones() {
+    fn reads_in_memory_are_plain_ones() {
         let file = file_of(&[7; 10_000]);
-        let unsupported = NowaitReads::Unsupported;
         let mut buffer = [0; 100];
-        assert!(probe_cached(&file, unsupported, 0, 10_000));
-        assert_eq!(read_nowait(&file, unsupported, 9_950, &mut buffer).unwrap(), Some(50));
+        assert!(probe_cached(&file, NowaitReads::InMemory, 0, 10_000));
+        assert_eq!(read_nowait(&file, NowaitReads::InMemory, 9_950, &mut buffer).unwrap(), Some(50));
         let is_refused =
             read(&file, 0, &mut [IoSliceMut::new(&mut [0])], ReadWriteFlags::NOWAIT).is_err_and(is_unsupported);
-        assert_eq!(NowaitReads::of(&file) == unsupported, is_refused);
+        let expected = match (is_refused, is_in_memory(&file)) {
+            (false, _) => NowaitReads::Supported,
+            (true, true) => NowaitReads::InMemory,
+            (true, false) => NowaitReads::Unsupported,
+        };
+        assert_eq!(NowaitReads::of(&file), expected);
+        assert!(File::open("/dev/shm").is_ok_and(|memory| is_in_memory(&memory)), "all systems have it");
+        assert!(!is_in_memory(&File::open("/proc/self/status").unwrap()));
+    }
+
+    #[test]
+    fn reads_that_cannot_be_limited_are_made_of_pages_in_memory_only() {
+        let mut file = tempfile::tempfile_in(env!("CARGO_MANIFEST_DIR")).unwrap();
+        file.write_all(&[7; 10_000]).unwrap();
+        let unsupported = NowaitReads::Unsupported;
+        let mut buffer = [0; 100];
+        let resident = is_resident(&file, 9_000, 100) == Some(true);
+        assert_eq!(read_nowait(&file, unsupported, 9_000, &mut buffer).unwrap(), resident.then_some(100));
+        assert_eq!(probe_cached(&file, unsupported, 0, 10_000), resident);
+        assert_eq!(buffer == [7; 100], resident);
+        file.sync_all().unwrap();
+        rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed).unwrap();
+        if is_in_memory(&file) {
+            return;
+        }
+        assert!(!probe_cached(&file, unsupported, 0, 1));
+        assert_eq!(read_nowait(&file, unsupported, 0, &mut buffer).unwrap(), None);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use crate::{
     Caller, Read,
     api::direct_open::Switching,
-    base::disk_reads::DiskReads,
+    base::{disk_queues::DiskQueue, disk_reads::DiskReads, sequential_run::SequentialRun},
     entries::{cached_file::CachedFile, file_context::FileContext},
     transfer::{access_tracker::AccessTracker, complete_file},
 };
@@ -13,7 +13,12 @@ use forebay_telemetry::{
     ReadKind,
 };
 use forebay_types::{ByteRange, FileStat, Lfn, OriginId, Outcome, Side};
-use std::{fs::File, io, sync::Arc, time::Instant};
+use std::{
+    fs::File,
+    io,
+    sync::{Arc, OnceLock},
+    time::Instant,
+};
 
 /// An open file. Cheap to clone; dropping the last clone closes it and writes its line of the access log.
 #[derive(Clone)]
@@ -53,6 +58,7 @@ impl Handle {
                 file
             }
         };
+        self.opened.run.note(range);
         Some(file)
     }
 
@@ -70,7 +76,10 @@ impl Handle {
 
     /// Whether reads of a file that [`Self::hit`] returned can be limited to the page cache.
     pub fn nowait_reads(&self) -> NowaitReads {
-        self.cached().map_or_else(NowaitReads::default, |file| file.nowait_reads())
+        match &self.opened.source {
+            Source::Cached(file) => file.nowait_reads(),
+            Source::Local { file, .. } => self.opened.disk_queue(file).nowait_reads,
+        }
     }
 
     /// Reads a range of a file that [`Self::hit`] returned, when the page cache does not hold it.
@@ -78,7 +87,21 @@ impl Handle {
     /// # Errors
     /// When the disk fails, or takes too long.
     pub async fn read_disk(&self, file: &Arc<File>, range: ByteRange) -> io::Result<Vec<u8>> {
-        self.opened.disk_reads.read(file, range).await
+        self.opened.disk_reads.read(self.opened.disk_queue(file), file, range).await
+    }
+
+    /// Loads a range of a file that [`Self::hit`] returned into the page cache, if that occupies no thread; `false` otherwise. So the bytes
+    /// can be sent without a copy.
+    ///
+    /// # Errors
+    /// When the disk fails, or takes too long.
+    pub async fn load_disk(&self, file: &Arc<File>, range: ByteRange) -> io::Result<bool> {
+        let Opened { disk_reads, run, .. } = &*self.opened;
+        // The kernel reads ahead of ordinary reads, and not of what it is asked to load.
+        if run.is_stream(range) {
+            return Ok(false);
+        }
+        disk_reads.load(self.opened.disk_queue(file), file, range).await
     }
 
     /// Starts reads of several ranges; what is missing is under way to the origin when this returns.
@@ -149,6 +172,9 @@ pub(crate) struct Opened {
     opened: Instant,
     purpose: OpenPurpose,
     disk_reads: Arc<DiskReads>,
+    /// Of the disk that the file is on, once it was read from there.
+    disk_queue: OnceLock<DiskQueue>,
+    run: SequentialRun,
     events: Observers,
     /// Its number among the events.
     pub(crate) number: u64,
@@ -204,6 +230,8 @@ impl Opened {
             tracker: Arc::default(),
             caller: Arc::clone(caller),
             disk_reads: Arc::clone(disk_reads),
+            disk_queue: OnceLock::new(),
+            run: SequentialRun::default(),
             events: events.clone(),
             opened: at,
             source,
@@ -212,6 +240,10 @@ impl Opened {
             number,
             reads,
         }
+    }
+
+    fn disk_queue(&self, file: &File) -> &DiskQueue {
+        self.disk_queue.get_or_init(|| self.disk_reads.queue_of(file))
     }
 
     /// Accounts bytes once: for the handle, the file's history, and the metrics.

@@ -1,6 +1,7 @@
 //! Building blocks without knowledge of files.
 
 pub(crate) mod digest;
+pub(crate) mod disk_queues;
 pub(crate) mod disk_reads;
 pub(crate) mod error;
 pub(crate) mod latch;
@@ -8,4 +9,5 @@ pub(crate) mod open_request;
 pub(crate) mod options;
 pub(crate) mod pause;
 pub(crate) mod segment;
+pub(crate) mod sequential_run;
 pub(crate) mod workers;

@@ -1,7 +1,7 @@
 //! Examining an entry, whether anybody has it open or not, and acting on what is found.
 
 use crate::{
-    base::digest::ChecksumAlgorithm,
+    base::{digest::ChecksumAlgorithm, disk_queues::DiskQueue},
     catalog::entry_info::facts_of,
     entries::{
         block_sums::{READ_LEN, of_block},
@@ -31,6 +31,7 @@ struct Opened {
     entry: Entry,
     generation: Generation,
     sums: BlockSums,
+    queue: DiskQueue,
 }
 
 #[derive(Clone)]
@@ -54,10 +55,10 @@ impl EntryCheck {
         context.catalog.as_ref()?.commit_of(key).await;
         let check = self.clone();
         let opening = key.clone();
-        let Opened { entry, generation, sums } =
+        let Opened { entry, generation, sums, queue } =
             context.options.workers.run(move || check.open_for_examination(&opening)).await.ok()??;
         let examination = Examination::new(entry, sums, algorithms, behind);
-        let findings = examination.run(&context.options.workers, pace).await?;
+        let findings = examination.run(&context.options.workers, &queue, pace).await?;
         let metrics = &context.metrics;
         metrics.add_block_checks(BlockCheck::Intact, findings.intact);
         let examined = Examined { key: key.clone(), generation, findings };
@@ -85,7 +86,8 @@ impl EntryCheck {
         for chunk in 0..=last_chunk {
             sums.load(chunk, context.catalog.as_ref()?.block_sums(key, generation, chunk)?);
         }
-        Some(Opened { entry, generation, sums })
+        let queue = context.disk_reads.queue_of(entry.data.file());
+        Some(Opened { entry, generation, sums, queue })
     }
 
     /// Keeps sums that were not known, and checksums of the file. A file that is open is left to its own checks: it may know

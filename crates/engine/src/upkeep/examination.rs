@@ -2,7 +2,10 @@
 
 use crate::{
     Checksum, Workers,
-    base::digest::{ChecksumAlgorithm, Digest},
+    base::{
+        digest::{ChecksumAlgorithm, Digest},
+        disk_queues::DiskQueue,
+    },
     entries::block_sums::{READ_LEN, read_through},
 };
 use forebay_cache::{BlockSet, BlockSums, Crc32cAppend, Geometry, RateLimiter};
@@ -84,14 +87,21 @@ impl Examination {
         }
     }
 
-    /// Reads to the end of the entry on the workers, at a pace if there is one. `None` when the work breaks off.
-    pub(crate) async fn run(mut self, workers: &Workers, mut pace: Option<&mut RateLimiter>) -> Option<Findings> {
+    /// Reads to the end of the entry on the workers, at a pace if there is one, and after the clients of its disk. `None` when the work
+    /// breaks off.
+    pub(crate) async fn run(
+        mut self,
+        workers: &Workers,
+        queue: &DiskQueue,
+        mut pace: Option<&mut RateLimiter>,
+    ) -> Option<Findings> {
         while let Some(slice) = self.next_slice() {
             // Waited before the read: the disk stays within the rate even at the first slice.
             if let Some(pace) = &mut pace {
                 let wait = pace.wait_for(slice.len.get(), forebay_net::clock::monotonic());
                 tokio::time::sleep(wait).await;
             }
+            queue.quiet().await;
             self = workers
                 .run(move || {
                     self.read(&slice);
@@ -187,6 +197,7 @@ struct Slice {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::base::disk_queues::DiskQueues;
     use forebay_cache::{CacheKey, ChecksumState, Cinfo};
     use forebay_store::{Disk as _, LocalDisk};
     use forebay_types::Lfn;
@@ -219,8 +230,9 @@ mod tests {
 
     fn examine(entry: Entry, sums: BlockSums) -> Findings {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let queue = DiskQueues::new(1).of(entry.data.file());
         let examination = Examination::new(entry, sums, &ALL, Behind::Dropped);
-        runtime.block_on(examination.run(&Workers::Pool, None)).unwrap()
+        runtime.block_on(examination.run(&Workers::Pool, &queue, None)).unwrap()
     }
 
     #[test]

@@ -189,6 +189,10 @@ impl Output {
     /// Removes the bytes that were appended since `len` bytes waited.
     pub(crate) fn truncate(&mut self, len: usize) {
         self.filled = self.filled.min(len);
+        // Buffers without bytes belong to all connections: this one may wait for a disk.
+        if self.filled == 0 {
+            self.clear();
+        }
     }
 
     /// Sends all waiting bytes.

@@ -51,7 +51,7 @@ impl ConnectionContext {
             return Ok(());
         };
         if let Some(rest) = self.send_cached_pages(stream_id, (&handle, &file), range).await? {
-            let source = ReadSource::Disk(ReadStream::disk(&handle, &file, rest));
+            let source = ReadSource::Disk(ReadStream::absent(&handle, &file, rest));
             self.start_page_read(stream_id, read, source, rest);
         } else {
             report_read(&handle, ReadKind::PageRead, range, self.received, Outcome::Hit);

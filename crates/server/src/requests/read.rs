@@ -68,16 +68,22 @@ impl ConnectionContext {
             self.start_read(stream_id, 0, ReadSource::Handle(handle), range);
             return Ok(());
         };
-        // The header is removed again if the page cache does not hold the bytes after all.
+        let nowait = handle.nowait_reads();
+        // Before the header: a connection that waits for the disk must not hold a buffer.
+        if range.len() >= SENDFILE_LEN_MIN && !probe_cached(file, nowait, range.start(), range.len()) {
+            let stream = ReadStream::absent(handle, file, range);
+            self.start_read(stream_id, 0, ReadSource::Disk(stream), range);
+            return Ok(());
+        }
+        // The header is removed again if the page cache does not hold the bytes of a short read.
         let waiting_len = self.output.len();
         // A read is at most 2 GiB long, because its length is a signed number of 32 bits.
         let body_len = u32::try_from(range.len()).unwrap_or(u32::MAX);
         self.output.encode(|out| ReplyTo::direct(stream_id).header(Status::OK, body_len, out));
-        let nowait = handle.nowait_reads();
-        if range.len() >= SENDFILE_LEN_MIN && probe_cached(file, nowait, range.start(), range.len()) {
+        if range.len() >= SENDFILE_LEN_MIN {
             self.output.send_file(&self.stream, file, range).await?;
-        } else if range.len() >= SENDFILE_LEN_MIN || !append_cached(&mut self.output, file, nowait, range) {
-            let stream = ReadStream::disk(handle, file, range);
+        } else if !append_cached(&mut self.output, file, nowait, range) {
+            let stream = ReadStream::absent(handle, file, range);
             self.output.truncate(waiting_len);
             self.start_read(stream_id, 0, ReadSource::Disk(stream), range);
             return Ok(());
