@@ -1,5 +1,6 @@
 //! Takes one sample: one row, one server, one round.
 
+use super::page_cache::{self, PageCache};
 use super::row::{
     COLD_FIRST_BYTE_LEN, COLD_FIRST_BYTES, COLD_MEDIUM_CONNECTIONS, COLD_ONE_BY_ONE_MAX, COLD_PIPELINE, COLD_READ_LEN,
     COLD_SMALL_CONNECTIONS, ColdClient, LoginWay, Row, RowKind, Security, WarmRow,
@@ -31,6 +32,8 @@ pub(crate) struct Sample {
     pub(crate) cpu: Duration,
     /// Bytes that the origin read meanwhile for a cache; 0 for others.
     pub(crate) origin_bytes: u64,
+    /// Events of the whole machine meanwhile.
+    pub(crate) page_cache: PageCache,
 }
 
 /// The result of an attempt to take a sample.
@@ -73,6 +76,11 @@ const REST_TIMEOUT: Duration = Duration::from_secs(60);
 impl Measure<'_> {
     /// Tries to take one sample.
     pub(crate) fn sample(&self, row: &Row, server: ServerKind, round: u32) -> Result<Outcome> {
+        if row.kind.is_from_device() {
+            // Connections and opens follow: they are few pages.
+            page_cache::drop_all()?;
+        }
+        let pages_before = PageCache::now()?;
         let measured = match (row.kind, server.floor_mode()) {
             (RowKind::Warm(warm), Some(mode)) if warm.has_floor() => {
                 let server = start_floor(mode, &self.scene.large_path(), warm.connections, self.scene.dir())?;
@@ -95,7 +103,9 @@ impl Measure<'_> {
         };
         let (report, cpu, origin_bytes) = measured;
         let origin_bytes = if server.is_cache() { origin_bytes } else { 0 };
-        Ok(Outcome::Measured(Sample { row: row.name.clone(), server, round, report, cpu, origin_bytes }))
+        let page_cache = PageCache::now()?.since(&pages_before);
+        let row = row.name.clone();
+        Ok(Outcome::Measured(Sample { row, server, round, report, cpu, origin_bytes, page_cache }))
     }
 
     fn warm(&self, row: &WarmRow, server: &Server, floor: Option<FloorMode>) -> Result<Measured> {
@@ -122,7 +132,9 @@ impl Measure<'_> {
             entry: floor.is_none().then(|| self.scene.reader(row)).transpose()?,
         };
         let mut load = Load::prepare(&options)?;
-        load.run(Bound::Time(self.time / SETTLE_DIVISOR), self.cancelled)?;
+        if !row.from_device {
+            load.run(Bound::Time(self.time / SETTLE_DIVISOR), self.cancelled)?;
+        }
         let (before, origin_before) = (Usage::of(server.pid())?, self.scene.origin_usage()?);
         let report = load.run(Bound::Time(self.time), self.cancelled)?;
         let cpu = Usage::of(server.pid())?.cpu_since(&before);

@@ -2,6 +2,7 @@
 
 mod measure;
 pub(crate) mod memory;
+mod page_cache;
 pub(crate) mod record;
 mod row;
 pub(crate) mod scene;
@@ -75,6 +76,9 @@ pub(crate) fn run(options: &CompareOptions) -> Result<()> {
     let plan = Plan::new(options)?;
     let set_up = plan.set_up();
     let work_dir = options.place.work_dir()?;
+    if rows.iter().any(|row| row.kind.is_from_device()) {
+        page_cache::require_disk(&work_dir)?;
+    }
     let tuned = XcacheSettings {
         prefetch: Some(options.tuned_prefetch),
         block_len: options.tuned_block_size.map(|size| size.0),
@@ -112,7 +116,12 @@ pub(crate) fn run(options: &CompareOptions) -> Result<()> {
             }
         }
     }
-    let tables = summary::tables(&rows, &options.servers, &samples) + &summary::failures(&failures);
+    let tables = [
+        summary::tables(&rows, &options.servers, &samples),
+        summary::refaults(&rows, &samples),
+        summary::failures(&failures),
+    ]
+    .concat();
     println!("{}\n{tables}", set_up.summary());
     let keep_in = match &options.place.out {
         None if options.quick => return Ok(()),

@@ -121,12 +121,14 @@ pub(crate) fn keep_texts(dir: &Path, set_up: &impl Serialize, raw: &str, summary
 }
 
 fn raw(samples: &[Sample]) -> String {
-    let mut text = String::from("row,server,round,operations,bytes,wall_s,cpu_s,p50_us,p99_us,max_us,origin_bytes\n");
-    for Sample { row, server, round, report, cpu, origin_bytes } in samples {
+    let mut text = String::from(
+        "row,server,round,operations,bytes,wall_s,cpu_s,p50_us,p99_us,max_us,origin_bytes,disk_bytes,refaults\n",
+    );
+    for Sample { row, server, round, report, cpu, origin_bytes, page_cache } in samples {
         // Writing to a string cannot fail.
         writeln!(
             text,
-            "{row},{},{round},{},{},{:.6},{:.6},{:.1},{:.1},{:.1},{origin_bytes}",
+            "{row},{},{round},{},{},{:.6},{:.6},{:.1},{:.1},{:.1},{origin_bytes},{},{}",
             server.as_str(),
             report.operations,
             report.bytes,
@@ -135,6 +137,8 @@ fn raw(samples: &[Sample]) -> String {
             report.p50_us,
             report.p99_us,
             report.max_us,
+            page_cache.disk_bytes,
+            page_cache.refaults,
         )
         .ok();
     }

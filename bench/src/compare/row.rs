@@ -28,6 +28,11 @@ pub(crate) enum RowKind {
 }
 
 impl RowKind {
+    /// Whether reads come from the disk.
+    pub(crate) const fn is_from_device(self) -> bool {
+        matches!(self, Self::Warm(warm) if warm.from_device)
+    }
+
     /// The security mechanism of the servers.
     pub(crate) const fn security(self) -> Security {
         match self {
@@ -86,6 +91,8 @@ pub(crate) struct WarmRow {
     pub(crate) pipeline: u16,
     /// Whether everything is encrypted.
     pub(crate) tls: bool,
+    /// Whether the page cache is dropped before: reads come from the disk.
+    pub(crate) from_device: bool,
 }
 
 /// The client that reads a file that is not in the cache.
@@ -140,7 +147,7 @@ impl Row {
 impl WarmRow {
     /// Whether the floor server can answer it.
     pub(crate) const fn has_floor(&self) -> bool {
-        matches!(self.operation, Operation::Read { .. }) && !self.tls
+        matches!(self.operation, Operation::Read { .. }) && !self.tls && !self.from_device
     }
 
     /// Which sort of server is asked.
@@ -167,6 +174,8 @@ pub(crate) const COLD_ONE_BY_ONE_MAX: usize = 1_000;
 pub(crate) const COLD_FIRST_BYTE_LEN: u32 = 4 << 10;
 /// How many of them; few enough that hardly two are in one block.
 pub(crate) const COLD_FIRST_BYTES: u64 = 400;
+
+const DEVICE_CONNECTIONS: [u16; 3] = [8, 64, 256];
 
 const CONNECTIONS: [u16; 4] = [1, 8, 64, 256];
 
@@ -203,6 +212,29 @@ pub(crate) fn all() -> Vec<Row> {
     let first_byte = "cold, read 4 KiB random, 1 connection";
     rows.push(cold("cold-first-byte", first_byte, ColdClient::FirstByte, CpuUnit::PerOperation));
     rows.extend(secured());
+    rows.extend(from_device());
+    rows
+}
+
+/// Rows of caches that are larger than the memory.
+fn from_device() -> Vec<Row> {
+    let mut rows = Vec::new();
+    for (size, kib) in [("4k", 4), ("32k", 32), ("128k", 128), ("256k", 256), ("1m", 1024)] {
+        for connections in DEVICE_CONNECTIONS {
+            let (name, title) = (format!("device-{size}-c{connections}"), format!("disk, read {kib} KiB random"));
+            rows.push(random(name, title, Operation::Read { len: kib << 10 }, connections, 1));
+        }
+    }
+    let streams = bulk("device-1m-seq-c64", "disk, read 1 MiB sequential", Operation::Read { len: 1 << 20 });
+    rows.push(Row { title: "disk, read 1 MiB sequential, 64 connections".to_owned(), ..streams });
+    for row in &mut rows {
+        if let RowKind::Warm(warm) = &mut row.kind {
+            warm.from_device = true;
+            if warm.order == Order::Sequential {
+                warm.connections = 64;
+            }
+        }
+    }
     rows
 }
 
@@ -246,7 +278,8 @@ fn encrypted(mut row: Row) -> Row {
     row
 }
 
-/// The rows whose names begin with one of `prefixes`; all of them without prefixes.
+/// The rows whose names begin with one of `prefixes`. Without prefixes all of them but those from the device, which need a disk, where
+/// the others should not see one.
 pub(crate) fn select(prefixes: &[String]) -> Result<Vec<Row>> {
     let rows = all();
     for prefix in prefixes {
@@ -254,12 +287,14 @@ pub(crate) fn select(prefixes: &[String]) -> Result<Vec<Row>> {
         let names: Vec<&str> = rows.iter().map(|row| row.name.as_str()).collect();
         ensure!(is_known, "no row begins with {prefix}; there are {}", names.join(", "));
     }
-    let chosen = |row: &Row| prefixes.is_empty() || prefixes.iter().any(|prefix| row.name.starts_with(prefix.as_str()));
+    let is_default = |row: &Row| prefixes.is_empty() && !row.kind.is_from_device();
+    let chosen = |row: &Row| is_default(row) || prefixes.iter().any(|prefix| row.name.starts_with(prefix.as_str()));
     Ok(rows.into_iter().filter(chosen).collect())
 }
 
 fn bulk(name: &str, title: &str, operation: Operation) -> Row {
-    let warm = WarmRow { operation, order: Order::Sequential, connections: 1, pipeline: 1, tls: false };
+    let warm =
+        WarmRow { operation, order: Order::Sequential, connections: 1, pipeline: 1, tls: false, from_device: false };
     Row {
         name: name.to_owned(),
         title: format!("{title}, 1 connection"),
@@ -269,7 +304,7 @@ fn bulk(name: &str, title: &str, operation: Operation) -> Row {
 }
 
 fn random(name: String, title: String, operation: Operation, connections: u16, pipeline: u16) -> Row {
-    let warm = WarmRow { operation, order: Order::Random, connections, pipeline, tls: false };
+    let warm = WarmRow { operation, order: Order::Random, connections, pipeline, tls: false, from_device: false };
     let plural = if connections == 1 { "" } else { "s" };
     let title = format!("{title}, {connections} connection{plural}");
     Row { name, title, kind: RowKind::Warm(warm), unit: CpuUnit::PerOperation }
@@ -285,7 +320,9 @@ mod tests {
 
     #[test]
     fn rows_are_chosen_by_prefix_and_unknown_ones_are_refused() {
-        assert_eq!(select(&[]).unwrap().len(), all().len());
+        let devices = select(&["device".to_owned()]).unwrap();
+        assert_eq!(select(&[]).unwrap().len() + devices.len(), all().len());
+        assert!(devices.iter().all(|row| row.kind.is_from_device()));
         let chosen = select(&["read-4k-c".to_owned(), "pgread".to_owned()]).unwrap();
         assert_eq!(chosen.len(), 6);
         assert!(select(&["write".to_owned()]).is_err());

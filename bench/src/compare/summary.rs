@@ -76,6 +76,27 @@ pub(crate) fn tables(rows: &[Row], servers: &[ServerKind], samples: &[Sample]) -
     )
 }
 
+/// A paragraph on memory rows in which pages came from the disk after all; empty when there was none.
+pub(crate) fn refaults(rows: &[Row], samples: &[Sample]) -> String {
+    let is_memory = |name: &str| rows.iter().any(|row| row.name == name && is_memory_row(row.kind));
+    let lines: String = samples
+        .iter()
+        .filter(|sample| sample.page_cache.refaults > REFAULTS_MAX && is_memory(&sample.row))
+        .map(|Sample { row, server, round, page_cache, .. }| {
+            format!("- {row}, {}, round {round}: {} pages\n", server.as_str(), page_cache.refaults)
+        })
+        .collect();
+    let hint = "The system evicted pages of the files that are read. Keep them in memory (`--work-dir /dev/shm`).";
+    if lines.is_empty() { lines } else { format!("\n### Not from memory\n\n{hint}\n\n{lines}") }
+}
+
+const fn is_memory_row(kind: RowKind) -> bool {
+    matches!(kind, RowKind::Warm(_)) && !kind.is_from_device()
+}
+
+/// Pages of other programs that may come back from the disk during a sample.
+const REFAULTS_MAX: u64 = 256;
+
 /// A paragraph on the servers that ended while they were measured; empty when none did.
 pub(crate) fn failures(failures: &[String]) -> String {
     let lines: String = failures.iter().map(|failure| format!("- {failure}\n")).collect();
@@ -152,6 +173,7 @@ pub(crate) fn median(mut values: Vec<f64>) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::compare::page_cache::PageCache;
     use crate::load::LoadReport;
     use std::time::Duration;
 
@@ -169,6 +191,25 @@ mod tests {
     }
 
     #[test]
+    fn refaults_of_memory_rows_are_reported() {
+        let rows = super::super::row::select(&["read-4k-c8".to_owned(), "device-4k-c8".to_owned()]).unwrap();
+        let sample = |row: &str, refaults| Sample {
+            row: row.to_owned(),
+            server: ServerKind::Plain,
+            round: 1,
+            report: LoadReport { operations: 1, bytes: 1, wall_s: 1.0, p50_us: 1.0, p99_us: 2.0, max_us: 3.0 },
+            cpu: Duration::ZERO,
+            origin_bytes: 0,
+            page_cache: PageCache { disk_bytes: 0, refaults },
+        };
+        let quiet = [sample("device-4k-c8", 9_000), sample("read-4k-c8", REFAULTS_MAX)];
+        assert_eq!(refaults(&rows, &quiet), "");
+        assert!(
+            refaults(&rows, &[sample("read-4k-c8", 9_000)]).contains("- read-4k-c8, plain xrootd, round 1: 9000 pages")
+        );
+    }
+
+    #[test]
     fn the_table_shows_medians_ratios_and_gaps() {
         let rows = super::super::row::select(&["open".to_owned(), "readv".to_owned()]).unwrap();
         let sample = |server, cpu_ms| Sample {
@@ -178,6 +219,7 @@ mod tests {
             report: LoadReport { operations: 1_000, bytes: 0, wall_s: 1.0, p50_us: 1.0, p99_us: 2.0, max_us: 3.0 },
             cpu: Duration::from_millis(cpu_ms),
             origin_bytes: 0,
+            page_cache: PageCache::default(),
         };
         let samples = [sample(ServerKind::Xcache, 100), sample(ServerKind::Forebay, 25)];
         let text = tables(&rows, &[ServerKind::Xcache, ServerKind::Forebay], &samples);
