@@ -128,7 +128,7 @@ fn what_is_not_there_is_told() {
         assert_eq!(output.status.code(), Some(1));
         assert!(stderr(&output).contains("/nothing"), "{}", stderr(&output));
     }
-    for args in [["get", "http://h/f"], ["ls", "http://h/f"], ["stat", "root://h"]] {
+    for args in [["get", "ftp://h/f"], ["ls", "http://h"], ["stat", "root://h"]] {
         let output = run(args);
         assert_eq!(output.status.code(), Some(2));
         assert!(stderr(&output).contains("root://HOST:PORT//path"), "{}", stderr(&output));
