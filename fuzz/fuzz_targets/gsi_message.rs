@@ -19,7 +19,7 @@ fuzz_target!(|input: &[u8]| {
 
 fn check(bytes: &[u8]) {
     let Ok(message) = Buffer::parse(bytes) else { return };
-    let written = write_buffer(message.step, message.buckets);
+    let written = write_buffer(message.step, &message.buckets);
     assert!(written.len() <= bytes.len() + size_of::<u32>());
     assert_eq!(Buffer::parse(&written), Ok(message));
 }

@@ -28,6 +28,10 @@ impl Machine for TwoFiles<'_> {
             _ => Ok(Found::Nothing),
         }
     }
+
+    fn owner(&self, path: &str) -> Option<String> {
+        (path == "/d").then(|| "xrootd".to_owned())
+    }
 }
 
 fuzz_target!(|input: &[u8]| {
