@@ -1,6 +1,6 @@
 //! The structure of a ROOT file once it is parsed, with the columns that its readers use.
 
-use crate::catalog::column_sets::Expected;
+use crate::{base::latch::Latch, catalog::column_sets::Expected};
 use forebay_structure::{Advice, AdviceBounds, Adviser, Evidence, Observed, Reader, Tree};
 use forebay_types::ByteRange;
 use parking_lot::Mutex;
@@ -14,6 +14,8 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit};
 #[derive(Default)]
 pub(crate) struct FileStructure {
     state: Mutex<State>,
+    /// Set when the first trees are known, or none will be.
+    answered: Latch,
     /// Lengths of the metadata at both ends that were requested.
     head_len: AtomicU32,
     tail_len: AtomicU32,
@@ -136,6 +138,8 @@ impl FileStructure {
             }
             unknown => *unknown = State::Known { adviser, history_max, memory },
         }
+        drop(state);
+        self.answered.set();
     }
 
     /// Nothing is added any more.
@@ -144,6 +148,18 @@ impl FileStructure {
         if !matches!(*state, State::Known { .. }) {
             *state = State::Useless;
         }
+        drop(state);
+        self.answered.set();
+    }
+
+    /// Resolves when the first trees are known, or none will be.
+    pub(crate) async fn answered(&self) {
+        self.answered.wait().await;
+    }
+
+    /// Whether trees, if there are any, are not known yet.
+    pub(crate) fn is_parsing(&self) -> bool {
+        matches!(*self.state.lock(), State::Parsing)
     }
 
     /// Begins again with the next reader: there was no place for it.

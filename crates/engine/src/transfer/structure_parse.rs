@@ -67,6 +67,18 @@ pub(crate) fn fetch_ends(file: &Arc<CachedFile>, known: Option<(u32, u32)>) {
 pub(crate) fn start(file: &Arc<CachedFile>, tracker: &Arc<AccessTracker>) {
     if file.structure.begin() {
         tokio::spawn(run(Arc::clone(file), Arc::clone(tracker)));
+    } else if file.structure.is_parsing() {
+        tokio::spawn(begin_when_parsed(Arc::clone(file), Arc::clone(tracker)));
+    }
+}
+
+/// Another handle has begun to parse, and may be closed before that ends: this one may be the one that reads the data, and have read
+/// all metadata by then.
+async fn begin_when_parsed(file: Arc<CachedFile>, tracker: Arc<AccessTracker>) {
+    tokio::select! {
+        biased;
+        () = tracker.closed() => (),
+        () = file.structure.answered() => tracker.begin_by_history(&file),
     }
 }
 

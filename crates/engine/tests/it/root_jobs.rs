@@ -167,6 +167,16 @@ fn records(file: &RootFile, is_in_gap: bool) -> Vec<(u64, Vec<u8>)> {
 }
 
 fn house(root: &tempfile::TempDir, settings: ReadAheadSettings, records: Vec<(u64, Vec<u8>)>) -> House {
+    house_with_work(root, settings, records, Duration::ZERO)
+}
+
+/// A house in which each piece of work, as the parsing of a record, takes `work`.
+fn house_with_work(
+    root: &tempfile::TempDir,
+    settings: ReadAheadSettings,
+    records: Vec<(u64, Vec<u8>)>,
+    work: Duration,
+) -> House {
     let origin = MemoryOrigin::new(SIZE);
     origin.script(|script| {
         script.verifies_pages = false;
@@ -174,7 +184,7 @@ fn house(root: &tempfile::TempDir, settings: ReadAheadSettings, records: Vec<(u6
         script.records = records.into();
     });
     let read_ahead = ReadAheadOptions { settings, ..ReadAheadOptions::default() };
-    let workers = Workers::Inline(Arc::new(|| Duration::ZERO));
+    let workers = Workers::Inline(Arc::new(move || work));
     House::build_with(root.path(), origin, Options { read_ahead, budget_bytes: 256 << 20, workers, ..options() })
 }
 
@@ -275,4 +285,55 @@ fn a_job_that_reads_all_waits_as_long_as_without() {
 fn keys_in_a_gap_delay_no_basket() {
     let costs = costs(StructureUse::LearnAndRemember, true, Job::each_basket);
     assert!(costs[1].round_trips < 3.3, "{costs:?}");
+}
+
+/// When the first of the two handles of `RDataFrame` is closed. It reads the metadata only.
+#[derive(Clone, Copy, Debug)]
+enum FirstCloses {
+    BeforeSecondOpens,
+    BeforeData,
+    AfterData,
+    Last,
+}
+
+/// `RDataFrame` opens each file twice: the round trips that it waits for the data of the second file.
+fn data_wait_of_two_handles(closed: FirstCloses, work: Duration) -> f64 {
+    let file = RootFile::parse();
+    let records = records(&file, false);
+    let mut waited = 0.0;
+    run_virtual(async {
+        let root = tempfile::tempdir().unwrap();
+        let house = house_with_work(&root, ReadAheadSettings::default(), records, work);
+        for number in 0..2 {
+            let path = format!("/set/{number}.root");
+            let mut first = Some(Job::open(&house, &path, &file).await);
+            first.take_if(|_| matches!(closed, FirstCloses::BeforeSecondOpens));
+            let mut second = Job::open(&house, &path, &file).await;
+            first.take_if(|_| matches!(closed, FirstCloses::BeforeData));
+            let before = second.round_trips();
+            second.frame(&file).await;
+            waited = second.round_trips() - before;
+            first.take_if(|_| matches!(closed, FirstCloses::AfterData));
+            drop(second);
+            drop(first);
+            // sleep: as above; what the close begins is done.
+            tokio::time::sleep(Duration::from_secs(10)).await;
+        }
+    });
+    waited
+}
+
+#[test]
+fn data_of_a_second_handle_are_fetched_if_parsing_ends_after_its_metadata_were_read() {
+    let orders = [FirstCloses::BeforeSecondOpens, FirstCloses::BeforeData, FirstCloses::AfterData, FirstCloses::Last];
+    let mut late = Vec::new();
+    for closed in orders {
+        for work in [2, 20, 100].map(Duration::from_millis) {
+            let waited = data_wait_of_two_handles(closed, work);
+            if waited > 0.1 {
+                late.push((closed, work, waited));
+            }
+        }
+    }
+    assert!(late.is_empty(), "{late:?}");
 }
