@@ -35,8 +35,14 @@ def settings(name: str) -> list[str]:
     return re.findall(rf"^{name}=(.*)$", UNIT.read_text(), flags=re.MULTILINE)
 
 
+UNNAMED = {"syscall_0x1c3": "cachestat"}
+"""Calls that are younger than strace 6.1, as that writes them."""
+
+
 def calls_of(group: str) -> set[str]:
-    """The system calls of a group of systemd's."""
+    """The system calls of a group of systemd's, or the one of this name."""
+    if not group.startswith("@"):
+        return {group}
     listed = analyze("syscall-filter", group).stdout.splitlines()[1:]
     names = [line.strip() for line in listed if line.strip() and not line.strip().startswith("#")]
     return set().union(*(calls_of(name) if name.startswith("@") else {name} for name in names))
@@ -71,7 +77,8 @@ def test_server_needs_no_call_that_the_unit_forbids(
         (traced,) = Path(f"/proc/{strace}/task/{strace}/children").read_text().split()
         os.kill(int(traced), signal.SIGTERM)
         assert server.process.wait() == 0
-    used = set(re.findall(r"^\d+\s+(\w+)\(", trace.read_text(), flags=re.MULTILINE))
+    named = re.findall(r"^\d+\s+(\w+)\(", trace.read_text(), flags=re.MULTILINE)
+    used = {UNNAMED.get(name, name) for name in named}
     assert {"openat", "sendto", "epoll_wait"} & used, "the trace is one"
     assert used - allowed - {"execve"} == set(), "calls that the unit forbids"
 
