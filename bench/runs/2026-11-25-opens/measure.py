@@ -85,7 +85,7 @@ class Server:
         before = cpu_s(self.process.pid)
         done = subprocess.run([bench, "load", f"127.0.0.1:{self.port}", *arguments], check=True, capture_output=True)
         report = json.loads(done.stdout)
-        # What follows from the load within a second is a part of its cost.
+        # Work that the load causes within a second counts as its cost.
         time.sleep(1.5)
         report["cpu_us"] = (cpu_s(self.process.pid) - before) * 1e6 / report["operations"]
         report["rate"] = report["operations"] / report["wall_s"]

@@ -20,7 +20,7 @@ const ROUND_TRIP: Duration = Duration::from_millis(50);
 /// The columns that a job reads.
 const COLUMNS: [usize; 5] = [4, 11, 17, 30, 46];
 
-/// What a job does with one basket.
+/// Time between the reads of two baskets.
 const THINKING: Duration = Duration::from_millis(1);
 
 /// A file as its readers know it.
