@@ -5,7 +5,7 @@
 //! - An [`Import`] reads lines of JSON and CSV in the dialects of collectors, and the accesses of cinfos, into [`Accesses`].
 //! - [`replay`] passes [`Accesses`] through the ledger, policy, marks, quotas and rules of the cache; an [`Outcome`] holds its
 //!   sums by period, of which [`Ratios`] are computed with their uncertainty.
-//! - A [`Join`] finds the input of jobs among accesses, for their [`Efficiency`] by its source.
+//! - A [`Join`] finds the input of jobs among accesses, for their [`Efficiency`] by its source and a [`JobReport`] of it.
 //! - A [`ReuseCurve`] follows the accesses of a running cache, and shows what LRU caches of all sizes would have made of them.
 
 mod access;
@@ -16,6 +16,7 @@ mod csv;
 mod efficiency;
 mod generate;
 mod import;
+mod job_report;
 mod jobs;
 mod outcome;
 mod recency;
@@ -31,6 +32,7 @@ pub use csv::CSV_COLUMNS_MAX;
 pub use efficiency::{Efficiency, JobSums, SITES_MAX};
 pub use generate::{GENERATE_DAYS_MAX, GENERATE_SCALE_MAX, GenerateOptions, Generated, Profile, generate};
 pub use import::{Import, LINE_LEN_MAX, Problem};
+pub use job_report::{JobReport, JobRow};
 pub use jobs::{DataSource, Input, JOBS_MAX, JOIN_SLACK_MS, Job, JobImport, Join};
 pub use outcome::{Outcome, PERIODS, Period, Ratio, Ratios, Window, measured};
 pub use replay::{Admission, Cell, Scenario, Unit, replay};

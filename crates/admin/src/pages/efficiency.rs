@@ -5,8 +5,8 @@ use super::{
     layout::{Page, card, shell, table, tile},
     views::Views,
 };
+use forebay_sizing::{JobReport, JobRow};
 use maud::{Markup, html};
-use serde::Deserialize;
 use std::{fs::File, io::Read as _, path::Path};
 
 /// Longest report that is read: one of 500 sites has a third of it.
@@ -14,29 +14,6 @@ const REPORT_LEN_MAX: u64 = 1 << 20;
 
 /// Sites that are listed.
 const ROWS: usize = 200;
-
-#[derive(Debug, Deserialize)]
-struct Report {
-    jobs: u64,
-    wall_hours: f64,
-    efficiency_from_cache: Option<f64>,
-    sources: Vec<Row>,
-    sites: Vec<Row>,
-}
-
-#[derive(Debug, Deserialize)]
-struct Row {
-    site: Option<String>,
-    source: String,
-    jobs: u64,
-    wall_hours: f64,
-    cpu_hours: f64,
-    efficiency: Option<f64>,
-    plus_minus: Option<f64>,
-    bytes_per_wall_second: f64,
-    saved_hours: Option<f64>,
-    saved_share: Option<f64>,
-}
 
 pub(super) async fn render(page: &Page, views: &Views) -> Markup {
     let content = match views.job_efficiency.clone() {
@@ -53,7 +30,7 @@ pub(super) async fn render(page: &Page, views: &Views) -> Markup {
     shell(page, "Job efficiency", &html! { h1 { "Job efficiency" } (content) })
 }
 
-fn read(path: &Path) -> Result<Report, String> {
+fn read(path: &Path) -> Result<JobReport, String> {
     let place = path.display();
     let file = File::open(path).map_err(|error| format!("cannot open {place}: {error}"))?;
     let mut text = Vec::new();
@@ -67,7 +44,7 @@ fn read(path: &Path) -> Result<Report, String> {
         .map_err(|error| format!("{place} is not a report of forebay efficiency --json: {error}"))
 }
 
-fn tables(report: &Report) -> Markup {
+fn tables(report: &JobReport) -> Markup {
     let sources: Vec<_> = report.sources.iter().map(|source| row(source, &source.source, "")).collect();
     let sites = report.sites.iter().take(ROWS);
     let sites: Vec<_> = sites.map(|of| row(of, of.site.as_deref().unwrap_or_default(), &of.source)).collect();
@@ -90,7 +67,7 @@ fn heads(first: &'static str) -> [&'static str; 8] {
     [first, "Jobs", "Hours", "CPU hours", "Efficiency", "Read", "Hours saved", "Of all"]
 }
 
-fn row(row: &Row, name: &str, source: &str) -> Markup {
+fn row(row: &JobRow, name: &str, source: &str) -> Markup {
     let error = row.plus_minus.map_or_else(String::new, |error| format!(" ± {:.1}", 100.0 * error));
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "three digits are shown")]
     let rate = row.bytes_per_wall_second.max(0.0) as u64;
