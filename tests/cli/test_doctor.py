@@ -16,6 +16,7 @@ from harness import forebay
 from harness.forebay import Forebay
 from harness.ground import Ground
 from harness.pki import Credential, Grid, ca_directory
+from harness.process import give_to_service
 from harness.tokens import ServedIssuer
 from harness.voms import Organization
 from harness.waiting import until
@@ -275,3 +276,56 @@ def test_ports_are_free_or_of_a_running_server(
     assert [finding["level"] for finding in site.of("port", "--offline")] == ["ok"]
     running.stop()
     assert [finding["level"] for finding in site.of("port", "--offline")] == ["ok"]
+
+
+def test_bundle_has_what_support_needs_and_no_secret(ground: Ground, data: Path) -> None:
+    """Versions, findings, configuration, status, metrics and log are in one private file; secrets are not."""
+    token = ground.directory("secrets") / "token"
+    token.write_text("hunter2-0123456789abcdef0123456789\n")
+    token.chmod(0o600)
+    give_to_service(token)
+    configuration = {
+        "server": {"listen": ["127.0.0.1:0"]},
+        "export": [{"path": "/", "directory": str(data)}],
+        "admin": {"socket": str(ground.directory("admin") / "admin.sock"), "token_file": str(token)},
+    }
+    log = ground.directory("log") / "log"
+    log.write_text("the line before the failure\n")
+    report = ground.directory("report") / "report.txt"
+    config = forebay.write_configuration(ground, forebay.complete(configuration, ground.directory("store")))
+    config.write_text(config.read_text() + "# password: hunter2\n")
+    with Forebay(ground, ["--config", str(config)]):
+        arguments = ["doctor", "--config", str(config), "--offline", "--bundle", str(report), "--log", str(log)]
+        result = forebay.run(ground, *arguments)
+        assert result.returncode in EXIT_STATUS.values(), result.stderr
+        again = forebay.run(ground, *arguments)
+    text = report.read_text()
+    assert report.stat().st_mode & 0o777 == 0o600
+    for part in [
+        "forebay: 0.",
+        "kernel: ",
+        str(data),
+        '"uptime_seconds"',
+        "forebay_budget_bytes",
+        "the line before the failure",
+    ]:
+        assert part in text, (part, text)
+    assert "===== Findings =====" in text
+    assert "not available" not in text, text
+    assert "hunter2" not in text
+    assert again.returncode == 1
+    assert "cannot create the report" in again.stderr
+    assert report.read_text() == text
+
+
+def test_bundle_of_a_server_that_does_not_run(ground: Ground) -> None:
+    """Of a broken configuration and a stopped server the report still has all that there is."""
+    config = ground.directory("configuration") / "forebay.toml"
+    config.write_text('[server]\nlisten = "nowhere"\n[index\n')
+    report = ground.directory("report") / "report.txt"
+    result = forebay.run(ground, "doctor", "--config", str(config), "--bundle", str(report), "--log", "/absent")
+    assert result.returncode == EXIT_STATUS["fail"]
+    text = report.read_text()
+    assert "not available: it is not TOML" in text
+    assert "FAIL configuration" in text
+    assert "No such file" in text

@@ -31,7 +31,7 @@ const HOUSES: &[House] = &[
         floors: &[
             &["base"],
             &["value", "config"],
-            &["file", "old_keys"],
+            &["file", "old_keys", "public_form"],
             &["convert", "documents", "flags", "manual", "syntax"],
             &["settings"],
             &["environment", "doubts"],

@@ -7,6 +7,7 @@ mod imports;
 mod language;
 mod layers;
 mod levels;
+mod links;
 mod manifest;
 mod modules;
 mod names;
@@ -64,6 +65,7 @@ fn tidy() -> Result<bool> {
     let limits = language::read_limits(Path::new(&metadata.workspace_root))?;
     findings.extend(language::check(&sources, &limits));
     findings.extend(reasons::check(&sources));
+    findings.extend(links::check(Path::new(&metadata.workspace_root), &sources));
     findings.extend(layers::check(&sources));
     findings.extend(manifest::check(&metadata.packages, &sources));
     findings.sort();

@@ -14,6 +14,7 @@ mod file;
 mod flags;
 mod manual;
 mod old_keys;
+mod public_form;
 mod settings;
 mod syntax;
 mod value;
@@ -26,4 +27,5 @@ pub use config::{
 pub use documents::{example_file, reference, setting_help};
 pub use flags::{Flag, flags};
 pub use manual::manual;
+pub use public_form::public_form;
 pub use settings::{DEFAULT_FILE, FILE_LEN_MAX, Settings};

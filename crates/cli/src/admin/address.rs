@@ -36,6 +36,17 @@ impl Address {
         Ok(address)
     }
 
+    /// The admin port of a configuration, or the usual socket if it has none.
+    pub(super) fn of(settings: &Settings) -> anyhow::Result<Self> {
+        let Ok((mut address, token_file)) = configured(settings) else {
+            return Ok(Self::Socket(SOCKET_DEFAULT.into()));
+        };
+        if let (Self::Http { token, .. }, Some(path)) = (&mut address, token_file) {
+            *token = Some(TokenFile::new(path).read().map_err(UsageError)?);
+        }
+        Ok(address)
+    }
+
     /// Parses `http://HOST:PORT`, `unix:PATH` or a path.
     fn parse(text: &str) -> Result<Self, UsageError> {
         let usage = || {

@@ -50,7 +50,20 @@ impl Connection {
         self.call(Method::DELETE, path, None).await
     }
 
+    /// The text of an open path, such as `/metrics`.
+    pub(super) async fn text(&self, path: &str) -> anyhow::Result<String> {
+        let (status, content) = self.request(Method::GET, path, None).await?;
+        let text = String::from_utf8_lossy(&content).into_owned();
+        anyhow::ensure!(status.is_success(), "{path} at {}: status {status}: {text}", self.address);
+        Ok(text)
+    }
+
     async fn call(&self, method: Method, path: &str, body: Option<&Value>) -> anyhow::Result<Value> {
+        let (status, content) = self.request(method, path, body).await?;
+        self.understand(status, &content)
+    }
+
+    async fn request(&self, method: Method, path: &str, body: Option<&Value>) -> anyhow::Result<(StatusCode, Bytes)> {
         let mut request = Request::builder().method(method).uri(path).header(HOST, "forebay");
         if let Address::Http { authority, token } = &self.address {
             request = request.header(HOST, authority);
@@ -69,9 +82,7 @@ impl Connection {
                 Address::Http { authority, .. } => self.exchange(TcpStream::connect(authority), request).await,
             }
         };
-        let exchanged = timeout(REQUEST_TIME_MAX, exchange).await;
-        let (status, content) = exchanged.map_err(|_| self.broken("timeout"))??;
-        self.understand(status, &content)
+        timeout(REQUEST_TIME_MAX, exchange).await.map_err(|_| self.broken("timeout"))?
     }
 
     async fn exchange<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(

@@ -11,6 +11,7 @@ pub(crate) mod maintenance;
 pub(crate) mod pin;
 pub(crate) mod prefetch;
 pub(crate) mod sizing;
+pub(crate) mod snapshot;
 pub(crate) mod status;
 pub(crate) mod top;
 mod watch;

@@ -1,6 +1,7 @@
 //! `forebay doctor`: checks everything a configuration depends on, and suggests remedies.
 
 mod authorities;
+mod bundle;
 mod certificates;
 mod disks;
 mod finding;
@@ -32,6 +33,12 @@ pub(crate) struct DoctorArgs {
     /// Output format
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
+    /// Write a report for support to a new file: versions, findings, configuration without secrets, status, metrics, recent log
+    #[arg(long, value_name = "FILE")]
+    bundle: Option<PathBuf>,
+    /// The log for the report [default: the journal of the unit forebay]
+    #[arg(long, value_name = "FILE", requires = "bundle")]
+    log: Option<PathBuf>,
 }
 
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
@@ -44,19 +51,24 @@ enum Format {
 
 pub(crate) fn run(args: &DoctorArgs) -> anyhow::Result<ExitCode> {
     let mut findings = Findings::default();
-    match Settings::read(&args.config) {
+    let settings = Settings::read(&args.config);
+    match &settings {
         Ok(settings) => {
             findings.ok("configuration", args.config.display(), "is valid");
             for warning in settings.warnings() {
                 findings.warn("configuration", &warning.place, &warning.text, "change it before the next upgrade");
             }
-            for doubt in gate::doubts(&settings) {
+            for doubt in gate::doubts(settings) {
                 findings.warn("access", &doubt.place, &doubt.text, "change the setting, unless it is meant so");
             }
-            let subject = Subject { settings: &settings, now: UnixTime(forebay_net::clock::now_unix()) };
+            let subject = Subject { settings, now: UnixTime(forebay_net::clock::now_unix()) };
             examine(&subject, args.offline, &mut findings)?;
         }
-        Err(error) => refuse(&error, &mut findings),
+        Err(error) => refuse(error, &mut findings),
+    }
+    if let Some(path) = &args.bundle {
+        let (config, settings, log) = (args.config.as_path(), settings.as_ref().ok(), args.log.as_deref());
+        bundle::write(path, &bundle::Subject { config, settings, findings: &findings, log })?;
     }
     let mut out = io::stdout().lock();
     match args.format {
