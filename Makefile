@@ -26,7 +26,7 @@ BASE ?= HEAD
 # Crates whose dependencies are Rust alone.
 PURE_CRATES := types proto cache adopt structure monitoring records sizing
 
-.PHONY: help setup build plugin deb demo test lint python-lint format tidy clippy quick pure unit doc costs blackbox lab lab-quick lab-test fuzz-smoke sim soak-purge soak-neighbours bench micro profile bench-tools clean libraries FORCE
+.PHONY: help setup build plugin deb demo demo-site picture test lint python-lint format tidy clippy quick pure unit doc costs blackbox lab lab-quick lab-test fuzz-smoke sim soak-purge soak-neighbours bench micro profile bench-tools clean libraries FORCE
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
@@ -52,6 +52,12 @@ deb: $(if $(READY),,setup $(BINARY)) ## build the Debian package into target/deb
 
 demo: $(BINARY) $(VENV)/.demo ## read a ROOT file cold and warm through a cache; ONCE=1 ends by itself
 	$(VENV)/bin/python -m demo $(BINARY) demo-data $(if $(ONCE),--once)
+
+demo-site: $(BINARY) $(VENV)/.demo $(TOOLS)/search/.installed ## a month of a site's accesses through a cache with status page, Prometheus and OpenSearch; ONCE=1 ends by itself, DAYS=2 is a shorter one
+	$(VENV)/bin/python -m demo.site $(BINARY) demo-data/site $(if $(DAYS),--days $(DAYS)) $(if $(ONCE),--once)
+
+picture: $(BINARY) $(VENV)/.demo $(VENV)/.tests $(VENV)/.lab $(TOOLS)/search/.installed ## take the picture of the status page in the README again, of a month as in demo-site
+	$(VENV)/bin/python -m demo.site $(BINARY) demo-data/picture --once --picture docs/status-page.png
 
 test: ## everything a change must pass; ends with a table of steps, tests and times
 	@$(PYTHON) tests/run_steps.py $(STEPS)
