@@ -31,7 +31,7 @@ PURE_CRATES := types proto cache adopt structure monitoring records sizing
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
 
-setup: $(VENV)/.tests $(VENV)/.lab $(ROOT_VENV)/.installed $(SIM_VENV)/.installed $(TOOLS)/render-chart $(TOOLS)/search/.installed ## install what the tests need: XRootD's programs, Python packages
+setup: $(VENV)/.tests $(VENV)/.lab $(ROOT_VENV)/.installed $(SIM_VENV)/.installed $(TOOLS)/render-chart $(TOOLS)/shoveler $(TOOLS)/search/.installed ## install what the tests need: XRootD's programs, Python packages
 	tests/install-tools.sh
 
 build: $(BINARY) ## build the release binary
@@ -164,6 +164,13 @@ $(TOOLS)/render-chart: tests/deploy/chart/render.go
 	tests/install-tools.sh
 	mkdir -p $(TOOLS)
 	GO111MODULE=off GOPATH=/usr/share/gocode GOCACHE=$(CURDIR)/$(TOOLS)/go-cache go build -o $@ $<
+
+# Of the module proxy of Go: no distribution has it.
+$(TOOLS)/shoveler: tests/shoveler/go.mod tests/shoveler/go.sum tests/shoveler/tools.go
+	tests/install-tools.sh
+	mkdir -p $(TOOLS)
+	cd tests/shoveler && GOFLAGS=-modcacherw GOMODCACHE=$(CURDIR)/$(TOOLS)/go-modules GOCACHE=$(CURDIR)/$(TOOLS)/go-cache \
+	  go build -mod=readonly -o $(CURDIR)/$@ github.com/opensciencegrid/xrootd-monitoring-shoveler/cmd/shoveler
 
 $(VENV)/bin/python:
 	tests/install-tools.sh --python-only

@@ -43,6 +43,9 @@ missing() {
     command -v javac >/dev/null || echo default-jdk-headless
     command -v mvn >/dev/null || echo maven
     command -v promtool >/dev/null || echo prometheus
+    command -v amtool >/dev/null || echo prometheus-alertmanager
+    [[ -x /usr/lib/rabbitmq/bin/rabbitmq-server ]] || echo rabbitmq-server
+    command -v epmd >/dev/null || echo erlang-base
     command -v curl >/dev/null || echo curl
     command -v nginx >/dev/null || echo nginx-light
     [[ -e /usr/lib/nginx/modules/ngx_http_dav_ext_module.so ]] || echo libnginx-mod-http-dav-ext

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
-import socket
 import subprocess
+import urllib.error
 import urllib.parse
 import urllib.request
 from collections.abc import Iterator
@@ -168,13 +169,6 @@ def queries() -> list[tuple[str, str]]:
     return [(panel["title"], target["expr"]) for panel in panels for target in panel["targets"]]
 
 
-def free_port() -> int:
-    """A port that nothing listens on."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
 def ask(address: str, query: str) -> list[Any]:
     """The result of a query."""
     url = f"http://{address}/api/v1/query?{urllib.parse.urlencode({'query': query})}"
@@ -184,36 +178,48 @@ def ask(address: str, query: str) -> list[Any]:
     return list(document["data"]["result"])
 
 
+def start_prometheus(ground: Ground, target: str, alertmanager: str | None = None) -> tuple[Process, str]:
+    """Starts a Prometheus that scrapes a cache; process and address. With an Alertmanager, alerts do not wait."""
+    directory = ground.directory("prometheus")
+    for name in ("recording", "alerts"):
+        rules = (RULES / f"{name}.yml").read_text().replace("interval: 60s", "interval: 1s")
+        if alertmanager:
+            rules = re.sub(r"for: \d+m", "for: 1s", rules)
+        (directory / f"{name}.yml").write_text(rules)
+    configuration = yaml.safe_load((RULES / "scrape.yml").read_text())
+    configuration["global"] = {"evaluation_interval": "1s"}
+    (job,) = configuration["scrape_configs"]
+    job.update(scrape_interval="1s", scrape_timeout="1s", static_configs=[{"targets": [target]}])
+    if alertmanager:
+        configuration["alerting"] = {"alertmanagers": [{"static_configs": [{"targets": [alertmanager]}]}]}
+    (directory / "prometheus.yml").write_text(yaml.safe_dump(configuration))
+    address = f"127.0.0.1:{ground.free_port()}"
+    argv = [
+        "prometheus",
+        "--config.file=prometheus.yml",
+        "--storage.tsdb.path=data",
+        f"--web.listen-address={address}",
+    ]
+    server = Process("prometheus", argv, directory)
+
+    def is_scraped() -> bool:
+        assert server.is_running(), server.output()
+        try:
+            return bool(ask(address, "up == 1"))
+        except OSError:
+            return False
+
+    until(is_scraped, "the cache is scraped")
+    return server, address
+
+
 @pytest.fixture(scope="module")
 def prometheus(ground: Ground, plain_origin: xrootd.Origin) -> Iterator[str]:
     """A Prometheus that scrapes a cache which clients read from; its address."""
-    store, directory = ground.directory("store"), ground.directory("prometheus")
+    store = ground.directory("store")
     flags = ["--listen", "127.0.0.1:0", "--origin", plain_origin.url, "--store", str(store)]
     with Forebay(ground, [*flags, "--admin-listen", "127.0.0.1:0"], store=store) as cache:
-        target = cache.admin_url.removeprefix("http://")
-        for name in ("recording", "alerts"):
-            rules = (RULES / f"{name}.yml").read_text().replace("interval: 60s", "interval: 1s")
-            (directory / f"{name}.yml").write_text(rules)
-        configuration = yaml.safe_load((RULES / "scrape.yml").read_text())
-        (job,) = configuration["scrape_configs"]
-        job.update(scrape_interval="1s", static_configs=[{"targets": [target]}])
-        (directory / "prometheus.yml").write_text(yaml.safe_dump(configuration))
-        address = f"127.0.0.1:{free_port()}"
-        argv = [
-            "prometheus",
-            "--config.file=prometheus.yml",
-            "--storage.tsdb.path=data",
-            f"--web.listen-address={address}",
-        ]
-        server = Process("prometheus", argv, directory)
-
-        def is_scraped() -> bool:
-            try:
-                return bool(ask(address, "up == 1"))
-            except OSError:
-                return False
-
-        until(is_scraped, "the cache is scraped")
+        server, address = start_prometheus(ground, cache.admin_url.removeprefix("http://"))
         # Rates need growth between two scrapes.
         for number in range(3):
             clients.fetch("forebay-get", ground, cache.file_url(PATH))
@@ -237,3 +243,43 @@ def test_every_query_of_the_dashboard_has_values(prometheus: str) -> None:
 
 def test_no_alert_fires_at_a_healthy_cache(prometheus: str) -> None:
     assert ask(prometheus, 'ALERTS{alertstate="firing"}') == []
+
+
+def alerts_of(address: str) -> dict[str, dict[str, Any]]:
+    """The alerts that an Alertmanager has, by name; none before it answers."""
+    with (
+        contextlib.suppress(urllib.error.URLError),
+        urllib.request.urlopen(f"http://{address}/api/v2/alerts", timeout=10) as answer,
+    ):
+        return {alert["labels"]["alertname"]: alert for alert in json.load(answer)}
+    return {}
+
+
+def test_a_firing_alert_reaches_alertmanager_and_is_resolved(ground: Ground, plain_origin: xrootd.Origin) -> None:
+    directory = ground.directory("alertmanager")
+    (directory / "alertmanager.yml").write_text("route: {receiver: none}\nreceivers: [{name: none}]\n")
+    address = f"127.0.0.1:{ground.free_port()}"
+    argv = [
+        "prometheus-alertmanager",
+        "--config.file=alertmanager.yml",
+        "--storage.path=data",
+        f"--web.listen-address={address}",
+        "--cluster.listen-address=",
+    ]
+    alertmanager = Process("alertmanager", argv, directory)
+    store, admin = ground.directory("store"), f"127.0.0.1:{ground.free_port()}"
+    flags = ["--listen", "127.0.0.1:0", "--origin", plain_origin.url, "--store", str(store), "--admin-listen", admin]
+    with Forebay(ground, flags, store=store):
+        server, _ = start_prometheus(ground, admin, address)
+    try:
+        # The cache has ended.
+        fired = until(lambda: alerts_of(address).get("ForebayDown"), "the alert arrives", within=60)
+        assert fired["labels"]["severity"] == "critical"
+        assert fired["annotations"]["summary"] == f"{admin} does not answer"
+        assert fired["annotations"]["runbook"] == "docs/monitoring.md#server-is-down"
+        with Forebay(ground, flags, store=store):
+            until(lambda: "ForebayDown" not in alerts_of(address), "the alert is resolved", within=60)
+            assert alertmanager.is_running(), alertmanager.output()
+    finally:
+        server.stop()
+        alertmanager.stop()
