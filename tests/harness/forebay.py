@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,15 @@ BUDGET = "1TiB"
 COMMAND_SECONDS = 60.0
 
 
+@dataclass(frozen=True)
+class Launch:
+    """How a service manager starts a server: a command before its own, descriptors, and variables."""
+
+    command: Sequence[str] = ()
+    descriptors: Sequence[int] = ()
+    env: Mapping[str, str] = field(default_factory=dict)
+
+
 class Forebay:
     """A running `forebay serve`."""
 
@@ -35,11 +45,19 @@ class Forebay:
         wrapper: Sequence[str] = (),
         before_exec: Callable[[], None] | None = None,
         admin: bool = False,
+        launch: Launch | None = None,
     ) -> None:
         self.store = store
-        argv = [*wrapper, str(ground.forebay), "serve", *arguments]
+        launch = launch or Launch()
+        argv = [*wrapper, *launch.command, str(ground.forebay), "serve", *arguments]
         self.process = Process(
-            name, argv, ground.directory(name), env=env, keep_root=bool(wrapper), before_exec=before_exec
+            name,
+            argv,
+            ground.directory(name),
+            env={**(env or {}), **launch.env},
+            keep_root=bool(wrapper),
+            before_exec=before_exec,
+            pass_fds=launch.descriptors,
         )
         ready = self.process.wait_for_line(r"^ready root://(.+):(\d+)$")
         self.host, self.port = ready[1], int(ready[2])
@@ -102,18 +120,21 @@ def cache(
     port: int = 0,
     wrapper: Sequence[str] = (),
     before_exec: Callable[[], None] | None = None,
+    launch: Launch | None = None,
 ) -> Forebay:
     """A cache in front of one origin, on a new store unless one is given."""
     store = store or ground.directory("store")
     arguments = [*_listen(port, host), *_store(store), "--origin", origin_url, *extra]
-    return Forebay(ground, arguments, store=store, name=name, wrapper=wrapper, before_exec=before_exec)
+    return Forebay(ground, arguments, store=store, name=name, wrapper=wrapper, before_exec=before_exec, launch=launch)
 
 
-def configured(ground: Ground, configuration: Mapping[str, Any], *, store: Path | None = None) -> Forebay:
+def configured(
+    ground: Ground, configuration: Mapping[str, Any], *, store: Path | None = None, launch: Launch | None = None
+) -> Forebay:
     """A server run from a configuration file; listeners, the admin port and the store are added to it."""
     store = store or ground.directory("store")
     path = write_configuration(ground, complete(configuration, store))
-    return Forebay(ground, ["--config", str(path)], store=store, name="configured", admin=True)
+    return Forebay(ground, ["--config", str(path)], store=store, name="configured", admin=True, launch=launch)
 
 
 def complete(configuration: Mapping[str, Any], store: Path) -> dict[str, Any]:

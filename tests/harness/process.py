@@ -36,6 +36,7 @@ class Process:
         env: Mapping[str, str] | None = None,
         keep_root: bool = False,
         before_exec: Callable[[], None] | None = None,
+        pass_fds: Sequence[int] = (),
     ) -> None:
         self.name = name
         self.argv = [os.fspath(part) for part in argv]
@@ -54,6 +55,7 @@ class Process:
                 user=ids and ids[0],
                 group=ids and ids[1],
                 extra_groups=[] if ids else None,
+                pass_fds=pass_fds,
             )
         running.append(self)
 

@@ -290,10 +290,16 @@ fn url_for_others(config: &Config, address: Option<&SocketAddr>) -> Option<Strin
     Some(format!("root://{}", Endpoint::new(&host, address.port())))
 }
 
-/// Binds the client addresses. Needs no runtime.
-pub(crate) fn bind(settings: &Settings) -> anyhow::Result<Bound> {
-    let bind = |&address| BoundAddress::bind(address).map_err(|error| cannot_listen(settings, &error));
-    let addresses = settings.config.server.listen.iter().map(bind).collect::<anyhow::Result<_>>()?;
+/// Binds the client addresses, except for those whose socket `passed` has. Needs no runtime.
+pub(crate) fn bind(
+    settings: &Settings,
+    mut passed: impl FnMut(SocketAddr) -> Option<BoundAddress>,
+) -> anyhow::Result<Bound> {
+    let mut bind = |&address: &SocketAddr| match passed(address) {
+        Some(socket) => Ok(socket),
+        None => BoundAddress::bind(address).map_err(|error| cannot_listen(settings, &error)),
+    };
+    let addresses = settings.config.server.listen.iter().map(&mut bind).collect::<anyhow::Result<_>>()?;
     let http_addresses = settings.config.http.listen.iter().map(bind).collect::<anyhow::Result<_>>()?;
     Ok(Bound { addresses, http_addresses, admin_socket: None })
 }

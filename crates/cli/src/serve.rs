@@ -2,19 +2,19 @@
 
 mod descriptors;
 mod notify;
+mod passed_sockets;
 mod privileges;
 
 use crate::node::{self, Bound, Node, gate};
-use anyhow::{Context, anyhow, bail};
+use anyhow::{Context, bail};
 use clap::{Arg, ArgAction, ArgMatches};
 use forebay_config::{DEFAULT_FILE, Flag, Settings, flags, setting_help};
 use forebay_telemetry::{LogControl, init_logging};
 use forebay_types::Endpoint;
-use listenfd::ListenFd;
 use notify::ServiceManager;
+use passed_sockets::PassedSockets;
 use std::{
     io::{self, Write},
-    os::unix::net::UnixListener,
     path::PathBuf,
 };
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -81,8 +81,11 @@ pub(crate) fn run(args: ServeArgs) -> anyhow::Result<()> {
     (front.connections_max, front.open_files_max) = (room.connections, room.files);
     front.memory_budget_bytes = settings.config.engine.budget_bytes;
     settings.config.engine.open_files_max = room.files;
-    let admin_socket = passed_socket()?;
-    let bound = Bound { admin_socket, ..node::bind(&settings)? };
+    let manager = ServiceManager::of_environment();
+    let mut passed = PassedSockets::of_environment()?;
+    let admin_socket = passed.take_admin();
+    let bound = Bound { admin_socket, ..node::bind(&settings, |address| passed.take(address))? };
+    passed.keep_for_the_next_process(&bound, &manager).map_err(|error| settings.error_at("server.listen", error))?;
     privileges::check_owner(&settings.config).map_err(|error| settings.error_at("server.user", error))?;
     let user = settings.config.server.user.as_ref();
     if privileges::give_up(user).map_err(|error| settings.error_at("server.user", error))? {
@@ -90,18 +93,23 @@ pub(crate) fn run(args: ServeArgs) -> anyhow::Result<()> {
         settings.check_needed()?;
     }
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("starting the runtime")?;
-    runtime.block_on(serve(&settings, bound, file, &log))
+    runtime.block_on(serve(&settings, bound, file, &log, &manager))
 }
 
 /// Status for the service manager.
 const SERVING: &str = "accepting connections";
 
-async fn serve(settings: &Settings, bound: Bound, file: Option<PathBuf>, log: &LogControl) -> anyhow::Result<()> {
+async fn serve(
+    settings: &Settings,
+    bound: Bound,
+    file: Option<PathBuf>,
+    log: &LogControl,
+    manager: &ServiceManager,
+) -> anyhow::Result<()> {
     let mut signals = Signals::listen().context("installing signal handlers")?;
     let node = Node::start(settings, bound).await?;
     tokio::spawn(warn_of_unknown_origins(settings.config.origin_servers()));
     announce(&node).context("printing the addresses to standard output")?;
-    let manager = ServiceManager::of_environment();
     manager.ready(SERVING);
     let mut is_lost = false;
     loop {
@@ -126,21 +134,6 @@ async fn serve(settings: &Settings, bound: Bound, file: Option<PathBuf>, log: &L
     node.stop(settings.config.server.shutdown_time_max, signals.stop()).await;
     tracing::info!("stopped");
     if is_lost { bail!("another filler has taken over the store; see the log") } else { Ok(()) }
-}
-
-/// The socket of the admin port, if a service manager passed one (`LISTEN_FDS`, as by systemd). Call it before a second thread
-/// starts: it removes the environment variables, so that child processes do not see them.
-fn passed_socket() -> anyhow::Result<Option<UnixListener>> {
-    let mut passed = ListenFd::from_env();
-    match passed.len() {
-        0 => Ok(None),
-        1 => passed.take_unix_listener(0).map_err(|error| {
-            anyhow!("the passed socket is not a listening unix socket ({error}): the admin port supports no other")
-        }),
-        count => bail!(
-            "{count} sockets were passed: only one is supported, that of the admin port (ListenStream= in forebay.socket)"
-        ),
-    }
 }
 
 /// The signals of the operator that the server listens to.

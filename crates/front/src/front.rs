@@ -7,7 +7,7 @@ use crate::{
 use forebay_engine::Handle;
 use forebay_telemetry::Readiness;
 use forebay_trust::Gate;
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 /// The state that all fronts of one server share.
 pub struct Front {
@@ -20,6 +20,7 @@ pub struct Front {
     pub limits: ClientLimits,
     pub refusal_log: RefusalLog,
     pub direct: DirectAccess,
+    pub first_request_time_max: Duration,
 }
 
 /// Configuration that all fronts share. The defaults suit a cache node that serves a cluster.
@@ -44,6 +45,9 @@ pub struct Options {
     /// top of it.
     pub memory_budget_bytes: u64,
     pub direct: DirectAccess,
+    /// Time that a client has for its login or first request if it has connected just before the server stops. Clients take a
+    /// connection that is closed before for an address that does not work: those of XRootD wait for two minutes, curl fails.
+    pub first_request_time_max: Duration,
 }
 
 impl Default for Options {
@@ -58,6 +62,7 @@ impl Default for Options {
             handles_per_identity_max: None,
             memory_budget_bytes: 1 << 30,
             direct: DirectAccess::default(),
+            first_request_time_max: Duration::from_secs(1),
         }
     }
 }
@@ -75,6 +80,7 @@ impl Front {
             limits,
             refusal_log: RefusalLog::default(),
             direct: options.direct,
+            first_request_time_max: options.first_request_time_max,
         }
     }
 

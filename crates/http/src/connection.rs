@@ -14,7 +14,7 @@ use std::{future::poll_fn, io, mem::MaybeUninit, pin::Pin, sync::Arc, task::Poll
 use tokio::{
     io::ReadBuf,
     sync::watch,
-    time::{Instant, Sleep, sleep_until, timeout},
+    time::{Instant, Sleep, sleep, sleep_until, timeout},
 };
 
 /// First byte of a TLS handshake.
@@ -46,6 +46,7 @@ pub(crate) async fn serve(state: Arc<State>, client: NewClient, stop: watch::Rec
         deadline,
         waits_since: idle_since,
         served: 0,
+        is_new: true,
     };
     match connection.run().await {
         // These are ordinary ends. Others are of interest to the administrator.
@@ -81,6 +82,8 @@ struct Connection {
     waits_since: Instant,
     /// Requests served in this turn.
     served: usize,
+    /// Whether no request has been served yet.
+    is_new: bool,
 }
 
 /// Why a connection ends.
@@ -174,6 +177,7 @@ impl Connection {
                 Next::Skipped { consumed } => self.start += consumed,
                 Next::Request { consumed, head } => {
                     self.served += 1;
+                    self.is_new = false;
                     self.context.is_ending |= !head.is_kept_alive;
                     self.context.answer(&head).await?;
                     self.start += consumed;
@@ -209,6 +213,14 @@ impl Connection {
             self.deadline.as_mut().reset(wake);
         }
         let was_empty = self.input.is_empty();
+        let grace = self.is_new.then_some(self.context.state.front.first_request_time_max);
+        let stopped = async {
+            // An error means that the server is gone.
+            let _ = self.stop.wait_for(|&is_stopped| is_stopped).await;
+            if let Some(grace) = grace {
+                sleep(grace).await;
+            }
+        };
         tokio::select! {
             biased;
             received = receive(&mut self.context.stream, &mut self.input) => {
@@ -220,7 +232,7 @@ impl Connection {
                 }
                 Ok(())
             }
-            _ = self.stop.wait_for(|&is_stopped| is_stopped), if is_idle => Err(End::Server),
+            () = stopped, if is_idle => Err(End::Server),
             () = &mut self.deadline => {
                 let now = Instant::now();
                 self.context.files.close_old(now.into_std());

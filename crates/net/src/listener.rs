@@ -5,7 +5,12 @@ use rustix::{
     io::Errno,
     net::{AddressFamily, SocketFlags, SocketType, bind, listen, socket_with, sockopt},
 };
-use std::{io, net::SocketAddr, time::Duration};
+use std::{
+    io,
+    net::SocketAddr,
+    os::fd::{AsFd, BorrowedFd},
+    time::Duration,
+};
 use tokio::net::{TcpListener, TcpStream};
 
 /// Connections that the kernel queues for [`Listener::accept`]: a whole cluster may start its jobs at once. The kernel
@@ -61,9 +66,28 @@ impl BoundAddress {
         Ok(Self { socket, address })
     }
 
+    /// Takes over a socket that another process has bound, with the connections in its queue. Needs no runtime.
+    ///
+    /// # Errors
+    /// If the socket does not listen.
+    pub fn passed(socket: std::net::TcpListener) -> io::Result<Self> {
+        if !sockopt::socket_acceptconn(&socket)? {
+            return Err(io::Error::other("it does not listen"));
+        }
+        socket.set_nonblocking(true)?;
+        let address = socket.local_addr()?;
+        Ok(Self { socket, address })
+    }
+
     /// The address, with the assigned port.
     pub const fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// Whether connections to `address` arrive here. `[::]` accepts those to `0.0.0.0` too.
+    pub fn serves(&self, address: SocketAddr) -> bool {
+        let is_any = address.ip().is_unspecified() && self.address.is_ipv6() && self.address.ip().is_unspecified();
+        self.address == address || is_any && self.address.port() == address.port()
     }
 
     fn open(address: SocketAddr) -> io::Result<std::net::TcpListener> {
@@ -77,6 +101,12 @@ impl BoundAddress {
         bind(&socket, &address)?;
         listen(&socket, LISTEN_BACKLOG)?;
         Ok(socket.into())
+    }
+}
+
+impl AsFd for BoundAddress {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
     }
 }
 
@@ -184,6 +214,33 @@ mod tests {
         let client = TcpStream::connect(("127.0.0.1", listener.address().port())).await.unwrap();
         let (_served, peer) = listener.accept().await;
         assert_eq!(peer, client.local_addr().unwrap());
+    }
+
+    #[tokio::test]
+    async fn connections_in_the_queue_of_a_passed_socket_are_served() {
+        let socket = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut client = std::net::TcpStream::connect(socket.local_addr().unwrap()).unwrap();
+        std::io::Write::write_all(&mut client, b"x").unwrap();
+        let mut listener = Listener::of(BoundAddress::passed(socket).unwrap()).unwrap();
+        let (mut served, peer) = listener.accept().await;
+        assert_eq!(peer, client.local_addr().unwrap());
+        assert_eq!(served.read_u8().await.unwrap(), b'x');
+        let silent = socket_with(AddressFamily::INET, SocketType::STREAM, SocketFlags::CLOEXEC, None).unwrap();
+        assert!(BoundAddress::passed(silent.into()).is_err());
+    }
+
+    #[test]
+    fn a_socket_serves_its_own_address_and_with_two_families_that_of_both() {
+        let bound = BoundAddress::bind("127.0.0.1:0".parse().unwrap()).unwrap();
+        assert!(bound.serves(bound.address()));
+        assert!(!bound.serves(SocketAddr::new("127.0.0.2".parse().unwrap(), bound.address().port())));
+        let Ok(bound) = BoundAddress::bind("[::]:0".parse().unwrap()) else {
+            return; // a host without IPv6
+        };
+        let port = bound.address().port();
+        assert!(bound.serves(SocketAddr::new("0.0.0.0".parse().unwrap(), port)));
+        assert!(!bound.serves(SocketAddr::new("127.0.0.1".parse().unwrap(), port)));
+        assert!(!bound.serves(SocketAddr::new("0.0.0.0".parse().unwrap(), port.wrapping_add(1))));
     }
 
     #[test]

@@ -1,10 +1,13 @@
 //! Notes to the service manager, by the protocol of `sd_notify(3)`. Without `NOTIFY_SOCKET` they go nowhere.
 
+use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 use std::{
     env,
     ffi::{OsStr, OsString},
-    io,
+    io::{self, IoSlice},
+    mem::MaybeUninit,
     os::{
+        fd::{AsFd, BorrowedFd},
         linux::net::SocketAddrExt,
         unix::{
             ffi::OsStrExt,
@@ -14,7 +17,7 @@ use std::{
 };
 
 /// The service manager that started this process, if it wants notes.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct ServiceManager {
     socket: Option<OsString>,
 }
@@ -38,9 +41,25 @@ impl ServiceManager {
         self.send("STOPPING=1\nSTATUS=finishing active requests");
     }
 
+    /// Asks it to hold `socket` open while the service restarts, and to pass it to the next process under this name. A manager
+    /// that does not support it ignores the note.
+    pub(super) fn keep(&self, name: &str, socket: impl AsFd) {
+        // A listening socket never hangs up by itself, so the manager need not watch it.
+        self.send_with(&format!("FDSTORE=1\nFDPOLL=0\nFDNAME={name}"), &[socket.as_fd()]);
+    }
+
+    /// It need not hold the socket of this name any more.
+    pub(super) fn forget(&self, name: &str) {
+        self.send(&format!("FDSTOREREMOVE=1\nFDNAME={name}"));
+    }
+
     fn send(&self, note: &str) {
+        self.send_with(note, &[]);
+    }
+
+    fn send_with(&self, note: &str, descriptors: &[BorrowedFd<'_>]) {
         if let Some(socket) = &self.socket
-            && let Err(error) = send(socket, note)
+            && let Err(error) = send(socket, note, descriptors)
         {
             tracing::warn!(%error, "the service manager cannot be notified");
         }
@@ -48,7 +67,7 @@ impl ServiceManager {
 }
 
 /// Sends a datagram; a name that begins with `@` is in the abstract name space.
-fn send(socket: &OsStr, note: &str) -> io::Result<()> {
+fn send(socket: &OsStr, note: &str, descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
     let address = match socket.as_bytes().strip_prefix(b"@") {
         Some(name) => SocketAddr::from_abstract_name(name)?,
         None => SocketAddr::from_pathname(socket)?,
@@ -56,7 +75,14 @@ fn send(socket: &OsStr, note: &str) -> io::Result<()> {
     let sender = UnixDatagram::unbound()?;
     // The manager may be slow to read; a note is not worth waiting for.
     sender.set_nonblocking(true)?;
-    sender.send_to_addr(note.as_bytes(), &address).map(drop)
+    sender.connect_addr(&address)?;
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    if !descriptors.is_empty() && !control.push(SendAncillaryMessage::ScmRights(descriptors)) {
+        return Err(io::Error::other("too many descriptors for one note"));
+    }
+    sendmsg(&sender, &[IoSlice::new(note.as_bytes())], &mut control, SendFlags::NOSIGNAL)?;
+    Ok(())
 }
 
 #[cfg(test)]

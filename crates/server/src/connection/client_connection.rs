@@ -175,7 +175,7 @@ impl Connection {
             return Err(End::Session);
         }
         // Frames of ended tasks may still be in the queue.
-        if self.is_draining && self.context.tasks.is_empty() && self.receiver.is_empty() {
+        if self.is_closing() && self.context.tasks.is_empty() && self.receiver.is_empty() {
             return Err(End::Drained);
         }
         // Tokio cannot preempt a task whose socket always has bytes.
@@ -243,8 +243,14 @@ impl Connection {
         Ok(())
     }
 
+    /// Whether no more requests are served because the server stops. A login in progress is finished: after it, clients take
+    /// the end of the connection for one that can be repeated at once.
+    const fn is_closing(&self) -> bool {
+        self.is_draining && !matches!(self.context.role, Role::New(_) | Role::Authenticating(_))
+    }
+
     fn may_serve(&self) -> bool {
-        !self.is_draining
+        !self.is_closing()
             && !self.context.is_ending
             && !self.context.guesses_tokens()
             && self.context.has_room_for_request()
@@ -302,6 +308,9 @@ impl Connection {
         let (_, since) =
             *self.silence.insert(known.unwrap_or_else(|| (expected, Instant::from_std(self.context.received))));
         let time_max = match expected {
+            Silence::Login if self.is_draining => {
+                options.login_time_max.min(self.context.state.front.first_request_time_max)
+            }
             Silence::Login => options.login_time_max,
             Silence::Request => options.request_time_max,
             Silence::Idle => options.idle_time_max,

@@ -3,7 +3,10 @@
 use crate::connection::client_connection::Accepted;
 use forebay_front::{NewClient, SecondProtocol};
 use std::sync::Arc;
-use tokio::{sync::watch, time::timeout};
+use tokio::{
+    sync::watch,
+    time::{sleep, timeout},
+};
 
 /// The protocols of a listener; by default `root://` alone.
 #[derive(Clone, Default)]
@@ -32,10 +35,14 @@ pub(crate) async fn serve_claimed(
 ) -> Option<Accepted> {
     let mut first = [0];
     let time_max = accepted.state.options.login_time_max;
+    let overdue = async {
+        // An error means that the server is gone.
+        let _ = stop.wait_for(|&is_stopped| is_stopped).await;
+        sleep(accepted.state.front.first_request_time_max).await;
+    };
     let peeked = tokio::select! {
         peeked = timeout(time_max, accepted.stream.peek(&mut first)) => peeked,
-        // A client that has sent nothing has no request in progress.
-        _ = stop.wait_for(|&is_stopped| is_stopped) => return None,
+        () = overdue => return None,
     };
     let (peer, [first_byte]) = (accepted.peer, first);
     if !matches!(peeked, Ok(Ok(1..))) {

@@ -10,6 +10,7 @@ use forebay_proto::{
 };
 use forebay_server::Options;
 use forebay_testkit::bytes_at;
+use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 const MIB: u64 = 1 << 20;
@@ -349,6 +350,36 @@ fn a_server_that_stops_finishes_what_is_under_way_and_takes_no_more() {
         let address = site.address;
         site.stopped().await;
         assert!(tokio::net::TcpStream::connect(address).await.is_err());
+    });
+}
+
+/// After its login it can reconnect at once; before, stock clients wait for minutes.
+#[test]
+fn a_client_that_has_just_connected_logs_in_although_the_server_stops() {
+    run(async {
+        let first_request_time_max = Duration::from_secs(600);
+        let limits = Limits { first_request_time_max, ..Limits::default() };
+        let mut site = Site::of_files_limited(limits).await;
+        let mut greeted = Peer::greet(site.address, Expect::LOGIN).await;
+        let mut idle = site.login().await;
+        site.stop();
+        assert!(idle.is_closed().await);
+        greeted.prove("late", 5).await;
+        assert!(greeted.is_closed().await);
+        site.stopped().await;
+    });
+}
+
+#[test]
+fn a_client_that_does_not_log_in_delays_a_stop_for_a_moment_only() {
+    run(async {
+        let first_request_time_max = Duration::from_millis(10);
+        let limits = Limits { first_request_time_max, ..Limits::default() };
+        let mut site = Site::of_files_limited(limits).await;
+        let mut greeted = Peer::greet(site.address, Expect::LOGIN).await;
+        site.stop();
+        assert!(greeted.is_closed().await);
+        site.stopped().await;
     });
 }
 

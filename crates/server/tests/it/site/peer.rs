@@ -68,6 +68,12 @@ impl Peer {
     /// A connection that has logged in with the given version of abilities.
     pub(crate) async fn login_as(address: SocketAddr, user: &str, capver: u8) -> Self {
         let mut peer = Self::greet(address, Expect::LOGIN).await;
+        peer.prove(user, capver).await;
+        peer
+    }
+
+    /// Logs in on a connection that has shaken hands.
+    pub(crate) async fn prove(&mut self, user: &str, capver: u8) {
         let login = Login {
             pid: 1,
             username: Username::new(user),
@@ -76,9 +82,8 @@ impl Peer {
             capver,
             cgi: b"xrd.appname=test",
         };
-        let reply = peer.call(Request::Login(login)).await.unwrap();
-        peer.session_id = SessionId(reply.try_into().unwrap());
-        peer
+        let reply = self.call(Request::Login(login)).await.unwrap();
+        self.session_id = SessionId(reply.try_into().unwrap());
     }
 
     pub(crate) async fn send(&mut self, stream_id: u16, request: Request<'_>) {
