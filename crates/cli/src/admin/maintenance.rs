@@ -14,7 +14,7 @@ use crate::{
 use forebay_admin::model::{Drain, Job, Scrub};
 use serde_json::{Value, json};
 use std::time::Duration;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 
 /// Make a running server accept no new connections and opens; open files are served until they are closed
 #[derive(Debug, clap::Args)]
@@ -25,6 +25,9 @@ pub(crate) struct DrainArgs {
     /// Wait until no file is open
     #[arg(long)]
     wait: bool,
+    /// Wait for at most this long; if files are open then, the exit status is 1
+    #[arg(long, value_name = "SECONDS", requires = "wait")]
+    at_most: Option<u32>,
     #[command(flatten)]
     admin: AdminArgs,
 }
@@ -84,7 +87,13 @@ pub(crate) fn drain(args: &DrainArgs) -> anyhow::Result<()> {
             return server.delete(DRAIN).await;
         }
         let mut answer = server.post(DRAIN, None).await?;
+        let ends = args.at_most.map(|seconds| Instant::now() + Duration::from_secs(seconds.into()));
         while args.wait && understood::<Drain>(answer.clone())?.open_handles > 0 {
+            if ends.is_some_and(|ends| ends <= Instant::now()) {
+                let open = understood::<Drain>(answer)?.open_handles;
+                let text = format!("{open} files are still open; the server continues to drain");
+                return Err(AdminError::new(AdminError::FAILED, text).into());
+            }
             pause("the server continues to drain; `forebay drain --undo` ends that").await?;
             answer = server.post(DRAIN, None).await?;
         }
