@@ -1,4 +1,4 @@
-"""The table of the rows of `root_jobs.py`, with the goals beside them."""
+"""The table of the rows of `root_jobs.py` and their goals."""
 
 from __future__ import annotations
 
