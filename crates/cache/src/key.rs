@@ -2,7 +2,7 @@
 
 use crate::forwarding::{forwarded_name, is_forwarding_top, parse_name, spelled_name};
 use forebay_types::{LFN_COMPONENT_LEN_MAX, LFN_LEN_MAX, Lfn, OriginId};
-use std::fmt;
+use std::{fmt, sync::Arc};
 
 /// What follows an entry's name in the name of its cinfo.
 pub const CINFO_SUFFIX: &str = ".cinfo";
@@ -22,9 +22,9 @@ pub fn is_reserved_top(name: &str) -> bool {
     RESERVED_TOP.contains(&name)
 }
 
-/// The name of a cache entry: a path below the store's root, without `.` or `..` components.
+/// The name of a cache entry: a path below the store's root, without `.` or `..` components. Cheap to clone.
 #[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
-pub struct CacheKey(String);
+pub struct CacheKey(Arc<str>);
 
 /// Why a file cannot have a cache entry and is read past the cache.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq, thiserror::Error)]
@@ -53,7 +53,7 @@ impl CacheKey {
         if RESERVED_TOP.contains(&top) || is_forwarding_top(top) {
             return Err(KeyRefusal::Reserved);
         }
-        Self::checked(lfn, lfn.as_str().to_owned())
+        Self::checked(lfn, lfn.shared())
     }
 
     /// The key of a file of an origin that the client named: its [`forwarded_name`].
@@ -61,10 +61,10 @@ impl CacheKey {
     /// # Errors
     /// See [`KeyRefusal`].
     pub fn forwarded(origin: &OriginId, lfn: &Lfn) -> Result<Self, KeyRefusal> {
-        Self::checked(lfn, forwarded_name(origin, lfn))
+        Self::checked(lfn, forwarded_name(origin, lfn).into())
     }
 
-    fn checked(lfn: &Lfn, key: String) -> Result<Self, KeyRefusal> {
+    fn checked(lfn: &Lfn, key: Arc<str>) -> Result<Self, KeyRefusal> {
         let (_, name) = lfn.as_str().rsplit_once('/').unwrap_or_default();
         if name.is_empty() {
             return Err(KeyRefusal::Root);
@@ -83,7 +83,7 @@ impl CacheKey {
     pub fn from_text(text: &str) -> Option<Self> {
         let key = match parse_name(text) {
             // Stores hold keys of other spellings from before names were canonical: they can be listed and purged.
-            Some((origin, lfn)) => Self::checked(&lfn, spelled_name(&origin, &lfn)),
+            Some((origin, lfn)) => Self::checked(&lfn, spelled_name(&origin, &lfn).into()),
             None => Self::fixed(&Lfn::parse(text).ok()?),
         };
         key.ok().filter(|key| key.as_str() == text)

@@ -1,6 +1,6 @@
 //! Logical file names, and the paths of requests.
 
-use std::fmt;
+use std::{fmt, sync::Arc};
 
 /// Longest logical file name in bytes (the operating system's limit for a path).
 pub const LFN_LEN_MAX: usize = 4096;
@@ -8,9 +8,9 @@ pub const LFN_LEN_MAX: usize = 4096;
 /// Longest component of a logical file name in bytes (the operating system's limit for a name).
 pub const LFN_COMPONENT_LEN_MAX: usize = 255;
 
-/// The logical file name a client asks for: absolute, no empty, `.` or `..` component, no NUL.
+/// The logical file name a client asks for: absolute, no empty, `.` or `..` component, no NUL. Cheap to clone.
 #[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
-pub struct Lfn(String);
+pub struct Lfn(Arc<str>);
 
 /// Why a path is not a logical file name.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
@@ -62,7 +62,7 @@ impl Lfn {
         if squeezed.is_empty() {
             squeezed.push('/');
         }
-        Ok(Self(squeezed))
+        Ok(Self(squeezed.into()))
     }
 
     /// The name as text, beginning with `/`.
@@ -70,9 +70,15 @@ impl Lfn {
         &self.0
     }
 
+    /// The text, for other names that are the same.
+    pub fn shared(&self) -> Arc<str> {
+        Arc::clone(&self.0)
+    }
+
     /// Whether this name is `prefix` or lies below it, at a component boundary.
     pub fn is_within(&self, prefix: &Self) -> bool {
-        prefix.0 == "/" || self.0.strip_prefix(&prefix.0).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        let prefix = prefix.as_str();
+        prefix == "/" || self.0.strip_prefix(prefix).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
     }
 }
 
