@@ -65,7 +65,7 @@ impl Front {
         // The token decides in whose quota files are kept.
         let organization = identity.organization().map(str::to_owned);
         Ok(Caller {
-            client: Client { organization, ..login.client.clone() },
+            client: Arc::new(Client { organization, ..Client::clone(&login.client) }),
             identity,
             delegation: Delegation::Client(self.gate.credentials_of_bearer(token.clone())),
         })

@@ -18,7 +18,7 @@ impl Front {
         let events = self.backend.events();
         let client = Client { session: events.next_session(), ..client };
         events.login(&LoginEvent { at: forebay_net::clock::monotonic(), client: &client });
-        Arc::new(Caller { identity, client, delegation: Delegation::Client(credentials) })
+        Arc::new(Caller { identity, client: Arc::new(client), delegation: Delegation::Client(credentials) })
     }
 
     /// The caller of an open for reading, if it may open the file now. As [`Front::admit`], and refusals are reported.

@@ -153,7 +153,7 @@ impl Context {
         let organization = identity.organization().map(str::to_owned);
         let credentials = self.state.front.gate.credentials_of_bearer(token);
         Ok(Arc::new(Caller {
-            client: Client { organization, ..login.client.clone() },
+            client: Arc::new(Client { organization, ..Client::clone(&login.client) }),
             identity,
             delegation: forebay_engine::Delegation::Client(credentials),
         }))

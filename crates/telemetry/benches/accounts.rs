@@ -8,6 +8,7 @@ use forebay_telemetry::{
 use forebay_types::{ByteRange, Endpoint, Lfn, Outcome};
 use std::{
     io,
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -63,13 +64,13 @@ fn log_a_close(bencher: Bencher<'_, '_>) {
 
 const CMS_FILE: &str = "/store/mc/RunIISummer20/TTbar/NANOAODSIM/106X-v2/260000/0A1B2C3D.root";
 
-fn client() -> Client {
-    Client {
+fn client() -> Arc<Client> {
+    Arc::new(Client {
         user: "cms".to_owned(),
         host: "wn123.gridka.de".to_owned(),
         program: "cmsRun".to_owned(),
         ..Client::default()
-    }
+    })
 }
 
 #[divan::bench]
@@ -151,7 +152,7 @@ fn traced() -> (Box<dyn ReadEvents>, ReadAnswer) {
     let directory = "/dev/null".into();
     let options = TraceOptions { directory, sample: Sample::ALL, only: Vec::new(), file_bytes: 1 << 30, files_max: 1 };
     let trace = Trace::start(options, (now, 1_700_000_000_000_000), Metrics::new()).expect("there are threads");
-    let (client, lfn) = (Client::default(), Lfn::parse("/f").expect("the name is good"));
+    let (client, lfn) = (Arc::new(Client::default()), Lfn::parse("/f").expect("the name is good"));
     let handle = Metrics::new().open_handle();
     let (client, lfn, purpose, account) = (&client, &lfn, OpenPurpose::Read, handle.shared());
     let open = OpenEvent { open: 1, at: now, client, lfn, origin: None, size: 1 << 30, purpose, account };

@@ -68,7 +68,7 @@ pub struct OpenEvent<'a> {
     /// Number of the open, counted from 1 since the start of the server.
     pub open: u64,
     pub at: Instant,
-    pub client: &'a Client,
+    pub client: &'a Arc<Client>,
     /// The path, as the client has asked for it.
     pub lfn: &'a Lfn,
     /// `None` for a local export.
@@ -350,7 +350,7 @@ mod tests {
         #[expect(clippy::disallowed_methods, reason = "some moment; nothing depends on which")]
         let at = Instant::now();
         let answer = ReadAnswer { received: at, done: at, outcome: Outcome::Hit };
-        let (client, handle) = (Client::default(), Metrics::new().open_handle());
+        let (client, handle) = (Arc::new(Client::default()), Metrics::new().open_handle());
         handle.account(Outcome::Hit, 1000);
         let (size, purpose, account) = (9, OpenPurpose::Read, handle.shared());
         for path in ["/a", "/b", "/c"] {

@@ -110,7 +110,7 @@ impl Tried {
 #[derive(Clone, Debug)]
 pub struct Caller {
     pub identity: Identity,
-    pub client: Client,
+    pub client: Arc<Client>,
     pub delegation: Delegation,
 }
 
@@ -129,7 +129,8 @@ impl Caller {
     pub fn operator(user: &str) -> Arc<Self> {
         // The server acts on its own machine.
         let client = Client { user: user.to_owned(), host: "localhost".to_owned(), ..Client::default() };
-        Arc::new(Self { identity: Identity::anonymous(&client.host), client, delegation: Delegation::Operator })
+        let identity = Identity::anonymous(&client.host);
+        Arc::new(Self { identity, client: Arc::new(client), delegation: Delegation::Operator })
     }
 }
 

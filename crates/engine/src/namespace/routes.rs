@@ -302,7 +302,7 @@ impl OriginTarget {
     /// The result of the caching rules for an open of the file.
     #[must_use]
     pub fn decide(&self, request: &OpenRequest, caller: &Caller, size: Option<u64>) -> Decision {
-        let Client { user, host, .. } = &caller.client;
+        let Client { user, host, .. } = &*caller.client;
         let subject = Subject { path: &self.rule_path(), user, host, cgi: &request.parameters, size };
         self.decisions.options.rules.decide(&subject)
     }

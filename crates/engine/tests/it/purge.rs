@@ -81,7 +81,7 @@ async fn used_bytes(house: &House) -> u64 {
 
 fn member_of(organization: Option<&str>) -> Arc<Caller> {
     let mut caller = Caller::operator("tester").as_ref().clone();
-    caller.client.organization = organization.map(str::to_owned);
+    Arc::make_mut(&mut caller.client).organization = organization.map(str::to_owned);
     Arc::new(caller)
 }
 

@@ -1,19 +1,24 @@
 //! Activity of clients: files that are open, and sums of what was read, by groups of clients, data and origins.
 
 pub(crate) mod names;
+mod recent;
 mod sums;
 
 use crate::{
-    HandleAccount, Metrics,
+    Client, HandleAccount, Metrics,
     file_events::{CloseEvent, FileEvents, OpenEvent, OpenPurpose, ReadEvents},
     groups::{Group, NamedSums},
     label::FileResult,
 };
-use forebay_types::{DataName, OriginId, Outcome};
-use parking_lot::Mutex;
+use forebay_types::{DataName, Lfn, OriginId, Outcome};
+use parking_lot::{Mutex, MutexGuard};
+use recent::{Names, Recent, RecentAccesses};
 use std::{
     collections::{BTreeMap, HashMap},
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering::Relaxed},
+    },
     time::{Duration, Instant},
 };
 use sums::{Access, Overflow, Sums};
@@ -26,6 +31,16 @@ const NAMES_MAX: usize = 256;
 
 /// Open files that are listed. More are served, but not listed.
 const LISTED_OPENS_MAX: usize = 65_536;
+
+/// Parts of what all threads add to: with as many threads, two rarely want the same one.
+const PARTS: usize = 64;
+
+static THREADS: AtomicUsize = AtomicUsize::new(0);
+
+thread_local! {
+    /// Threads use different parts.
+    static THREAD: usize = THREADS.fetch_add(1, Relaxed);
+}
 
 /// Hosts and origins whose site and region are remembered.
 const DERIVED_MAX: usize = 4096;
@@ -52,9 +67,17 @@ struct Inner {
     /// The start, by the monotonic clock and in seconds of the Unix epoch.
     start: (Instant, i64),
     metrics: Metrics,
-    open: Mutex<BTreeMap<u64, Open>>,
+    /// By the number of the open.
+    open: [Part<BTreeMap<u64, Open>>; PARTS],
+    /// By the thread of the close.
+    recent: [Part<RecentAccesses>; PARTS],
     counted: Mutex<Counted>,
 }
+
+/// Starts at a cache line of its own: the use of one part must not slow down that of the next one.
+#[derive(Debug, Default)]
+#[repr(align(64))]
+struct Part<T>(Mutex<T>);
 
 #[derive(Debug)]
 struct Counted {
@@ -66,12 +89,10 @@ struct Counted {
     origins: HashMap<OriginId, (Arc<str>, Arc<str>)>,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Open {
-    lfn: String,
-    user: String,
-    host: String,
-    program: String,
+    lfn: Lfn,
+    client: Arc<Client>,
     size: u64,
     since: Instant,
     account: Arc<HandleAccount>,
@@ -104,8 +125,8 @@ impl Activity {
         };
         let groups = Group::ALL.map(sums).into();
         let counted = Mutex::new(Counted { groups, sites: HashMap::new(), origins: HashMap::new() });
-        let activity =
-            Self(Arc::new(Inner { options, start, metrics: metrics.clone(), open: Mutex::default(), counted }));
+        let (open, recent) = (std::array::from_fn(|_| Part::default()), std::array::from_fn(|_| Part::default()));
+        let activity = Self(Arc::new(Inner { options, start, metrics: metrics.clone(), open, recent, counted }));
         // Weak, because the metrics belong to what they would keep alive.
         let watched = Arc::downgrade(&activity.0);
         metrics.watch_groups(move || watched.upgrade().map(|inner| Self(inner).exported()).unwrap_or_default());
@@ -116,21 +137,23 @@ impl Activity {
     #[must_use]
     pub fn sums(&self, group: Group) -> NamedSums {
         let position = Group::ALL.iter().position(|it| *it == group);
-        let counted = self.0.counted.lock();
+        let counted = self.0.counted_now();
         position.and_then(|position| counted.groups.get(position)).map(Sums::list).unwrap_or_default()
     }
 
     /// The open files at `now`, the one with most bytes first; at most `count`.
     #[must_use]
     pub fn open_files(&self, now: Instant, count: usize) -> Vec<OpenFile> {
-        let open = self.0.open.lock();
-        let mut files: Vec<(u64, &Open)> = open.values().map(|open| (open.account.all_bytes(), open)).collect();
+        let mut files: Vec<(u64, Open)> = Vec::new();
+        for part in &self.0.open {
+            files.extend(part.0.lock().values().map(|open| (open.account.all_bytes(), open.clone())));
+        }
         files.sort_by_key(|(bytes, open)| (std::cmp::Reverse(*bytes), open.since));
-        let listed = |(_, open): (u64, &Open)| OpenFile {
-            lfn: open.lfn.clone(),
-            user: open.user.clone(),
-            host: open.host.clone(),
-            program: open.program.clone(),
+        let listed = |(_, open): (u64, Open)| OpenFile {
+            lfn: open.lfn.as_str().to_owned(),
+            user: open.client.user.clone(),
+            host: open.client.host.clone(),
+            program: open.client.program.clone(),
             size: open.size,
             open_for: now.saturating_duration_since(open.since),
             bytes: Outcome::ALL.map(|outcome| open.account.bytes(outcome)),
@@ -150,7 +173,52 @@ impl Activity {
     }
 }
 
+impl Inner {
+    /// Opens that may be listed together with this one.
+    fn opens_with(&self, open: u64) -> Option<&Mutex<BTreeMap<u64, Open>>> {
+        self.open.get(usize::try_from(open % PARTS as u64).ok()?).map(|part| &part.0)
+    }
+
+    /// The sums, with all accesses in them.
+    fn counted_now(&self) -> MutexGuard<'_, Counted> {
+        let mut counted = self.counted.lock();
+        for part in &self.recent {
+            let recent = part.0.lock().take();
+            counted.add(recent, &self.options);
+        }
+        counted
+    }
+
+    fn count(&self, names: &Names<'_>, access: &Access) {
+        let part = self.recent.get(THREAD.with(|thread| *thread) % PARTS);
+        // Let go of before the sums are locked, whose users lock the parts.
+        let full = part.map(|part| part.0.lock().add(names, &access.sum())).unwrap_or_default();
+        if !full.is_empty() {
+            self.counted.lock().add(full, &self.options);
+        }
+    }
+}
+
 impl Counted {
+    fn add(&mut self, accesses: Vec<Recent>, options: &ActivityOptions) {
+        for recent in accesses {
+            let names = recent.names();
+            let site = self.site(names.host);
+            let (origin, region) = self.origin(names.origin, &options.regions);
+            let name = |group: Group| match group {
+                Group::Export => names.export,
+                Group::Tier => names.tier,
+                Group::Dataset => names.dataset,
+                Group::Organization => names.organization.unwrap_or(names::UNKNOWN),
+                Group::User => names.user,
+                Group::Site => &site,
+                Group::Origin => &origin,
+                Group::Region => &region,
+            };
+            self.groups.iter_mut().zip(Group::ALL.map(name)).for_each(|(sums, name)| sums.add(name, &recent.sum));
+        }
+    }
+
     fn site(&mut self, host: &str) -> Arc<str> {
         if let Some(site) = self.sites.get(host) {
             return Arc::clone(site);
@@ -193,16 +261,14 @@ impl FileEvents for Activity {
     fn opened(&self, event: &OpenEvent<'_>) -> Option<Box<dyn ReadEvents>> {
         if event.purpose == OpenPurpose::Read {
             let open = Open {
-                lfn: event.lfn.as_str().to_owned(),
-                user: event.client.user.clone(),
-                host: event.client.host.clone(),
-                program: event.client.program.clone(),
+                lfn: event.lfn.clone(),
+                client: Arc::clone(event.client),
                 size: event.size,
                 since: event.at,
                 account: Arc::clone(event.account),
             };
-            let mut listed = self.0.open.lock();
-            if listed.len() < LISTED_OPENS_MAX {
+            let mut listed = self.0.opens_with(event.open)?.lock();
+            if listed.len() < LISTED_OPENS_MAX / PARTS {
                 listed.insert(event.open, open);
             }
         }
@@ -213,7 +279,9 @@ impl FileEvents for Activity {
         if event.purpose != OpenPurpose::Read {
             return;
         }
-        self.0.open.lock().remove(&event.open);
+        if let Some(opens) = self.0.opens_with(event.open) {
+            opens.lock().remove(&event.open);
+        }
         let bytes = Outcome::ALL.map(|outcome| event.account.bytes(outcome));
         let result = result_of(&bytes);
         self.0.metrics.add_file_read(result);
@@ -222,28 +290,18 @@ impl FileEvents for Activity {
         let data = DataName::of(event.lfn.as_str());
         let options = &self.0.options;
         let export = names::export_of(event.lfn.as_str(), &options.exports);
-        let mut counted = self.0.counted.lock();
-        let site = counted.site(&event.client.host);
-        let (origin, region) = counted.origin(event.origin, &options.regions);
-        let name = |group: Group| match group {
-            Group::Export => export,
-            Group::Tier => data.tier,
-            Group::Dataset => &data.dataset,
-            Group::Organization => event.client.organization.as_deref().unwrap_or(names::UNKNOWN),
-            Group::User => &event.client.user,
-            Group::Site => &site,
-            Group::Origin => &origin,
-            Group::Region => &region,
-        };
-        counted.groups.iter_mut().zip(Group::ALL.map(name)).for_each(|(sums, name)| sums.add(name, &access));
+        let Client { user, host, organization, .. } = event.client;
+        let (organization, origin) = (organization.as_deref(), event.origin);
+        let names = Names { user, host, organization, origin, export, tier: data.tier, dataset: &data.dataset };
+        self.0.count(&names, &access);
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Client, FileUse, Sum};
-    use forebay_types::{Endpoint, Lfn};
+    use crate::{FileUse, Sum};
+    use forebay_types::Endpoint;
 
     struct Site {
         metrics: Metrics,
@@ -265,6 +323,7 @@ mod tests {
         fn access(&self, (path, user): (&str, &str), (hit, missed): (u64, u64), between: impl FnOnce()) {
             let (lfn, handle) = (Lfn::parse(path).unwrap(), self.metrics.open_handle());
             let client = Client { user: user.to_owned(), host: "wn1.example.org".to_owned(), ..Client::default() };
+            let client = Arc::new(client);
             let origin: OriginId = Endpoint::new("eos.cern.ch", 1094).into();
             let (client, lfn, origin, account) = (&client, &lfn, Some(&origin), handle.shared());
             let (open, at, size, purpose) = (7, self.now, 100, OpenPurpose::Read);

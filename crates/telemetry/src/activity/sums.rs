@@ -36,7 +36,7 @@ pub(super) enum Overflow {
 
 impl Access {
     /// The sum of this access alone.
-    fn sum(&self) -> Sum {
+    pub(super) fn sum(&self) -> Sum {
         Sum {
             accesses: 1,
             hits: u64::from(self.result == FileResult::Hit),
@@ -52,20 +52,21 @@ impl Sums {
         Self { names: HashMap::new(), other: Sum::default(), names_max, overflow }
     }
 
-    pub(super) fn add(&mut self, name: &str, access: &Access) {
+    /// Adds accesses under their name.
+    pub(super) fn add(&mut self, name: &str, accesses: &Sum) {
         if let Some(sum) = self.names.get_mut(name) {
-            return sum.add(&access.sum());
+            return sum.add(accesses);
         }
         if self.names.len() >= self.names_max {
             if self.overflow == Overflow::CountElsewhere {
-                return self.other.add(&access.sum());
+                return self.other.add(accesses);
             }
             let smallest = self.names.iter().min_by_key(|(_, sum)| sum.all_bytes()).map(|(name, _)| name.clone());
             if let Some(sum) = smallest.and_then(|name| self.names.remove(&name)) {
                 self.other.add(&sum);
             }
         }
-        self.names.entry(name.to_owned()).or_default().add(&access.sum());
+        self.names.entry(name.to_owned()).or_default().add(accesses);
     }
 
     /// The names with their sums, most bytes first, and last the sum of the other names, if there are any.
@@ -83,8 +84,8 @@ impl Sums {
 mod tests {
     use super::*;
 
-    fn access(bytes: u64, at: i64) -> Access {
-        Access { result: FileResult::Hit, is_reuse: at > 1, bytes: [bytes, 0, 0, 0], at }
+    fn access(bytes: u64, at: i64) -> Sum {
+        Access { result: FileResult::Hit, is_reuse: at > 1, bytes: [bytes, 0, 0, 0], at }.sum()
     }
 
     #[test]
@@ -111,7 +112,7 @@ mod tests {
     fn a_sum_has_hits_reuse_bytes_and_the_last_access() {
         let mut sums = Sums::new(1, Overflow::CountElsewhere);
         sums.add("a", &access(4, 1));
-        sums.add("a", &Access { result: FileResult::Partial, is_reuse: true, bytes: [1, 2, 3, 4], at: 7 });
+        sums.add("a", &Access { result: FileResult::Partial, is_reuse: true, bytes: [1, 2, 3, 4], at: 7 }.sum());
         let (_, sum) = sums.list().remove(0);
         assert_eq!(sum, Sum { accesses: 2, hits: 1, reused: 1, bytes: [5, 2, 3, 4], last: 7 });
         assert_eq!((sum.hit_bytes(), sum.all_bytes()), (5, 14));

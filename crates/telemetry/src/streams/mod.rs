@@ -108,7 +108,7 @@ enum Event {
 #[derive(Debug)]
 struct Opened {
     open: u64,
-    client: Client,
+    client: Arc<Client>,
     lfn: String,
     size: u64,
     account: Arc<HandleAccount>,
@@ -161,7 +161,7 @@ impl FileEvents for Streams {
         if event.purpose == OpenPurpose::Read {
             self.hand_over(Event::Open(Box::new(Opened {
                 open: event.open,
-                client: event.client.clone(),
+                client: Arc::clone(event.client),
                 lfn: event.lfn.as_str().to_owned(),
                 size: event.size,
                 account: Arc::clone(event.account),

@@ -23,7 +23,7 @@ fn an_output_that_hangs_loses_events_and_holds_up_no_request() {
     let hung = CLOCK.lock();
     #[expect(clippy::disallowed_methods, reason = "some moment; nothing depends on which")]
     let at = Instant::now();
-    let (client, lfn, handle) = (Client::default(), Lfn::parse("/f").unwrap(), metrics.open_handle());
+    let (client, lfn, handle) = (Arc::new(Client::default()), Lfn::parse("/f").unwrap(), metrics.open_handle());
     let (client, lfn, origin, size, purpose, account) = (&client, &lfn, None, 9, OpenPurpose::Read, handle.shared());
     let (duration, opens, file) = (Duration::ZERO, 1, None);
     // This ends only if no event waits for the thread.

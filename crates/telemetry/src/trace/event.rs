@@ -2,7 +2,7 @@
 
 use crate::{Client, ReadAnswer, ReadKind};
 use forebay_types::{ByteRange, Outcome};
-use std::time::Instant;
+use std::{sync::Arc, time::Instant};
 
 /// An event of a traced file. Reads are many and small; the contents of rare events are boxed.
 #[derive(Debug)]
@@ -22,7 +22,7 @@ pub(super) struct Opened {
     pub(super) at: Instant,
     pub(super) path: String,
     pub(super) size: u64,
-    pub(super) client: Client,
+    pub(super) client: Arc<Client>,
 }
 
 impl Event {

@@ -150,7 +150,7 @@ impl Trace {
         let shared = Arc::clone(&self.0);
         let waiting = Mutex::new(Waiting { events: Vec::new(), len: 0, since: event.at });
         let file = TracedFile { shared, number, waiting };
-        let (path, client) = (event.lfn.as_str().to_owned(), event.client.clone());
+        let (path, client) = (event.lfn.as_str().to_owned(), Arc::clone(event.client));
         file.add(Event::Open(Box::new(Opened { at: event.at, path, size: event.size, client })), event.at);
         Some(file)
     }

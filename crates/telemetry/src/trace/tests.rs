@@ -23,9 +23,9 @@ fn started(options: TraceOptions) -> (Trace, Instant, Metrics) {
     (Trace::start(options, (start, EPOCH_US), metrics.clone()).unwrap(), start, metrics)
 }
 
-fn client() -> Client {
+fn client() -> Arc<Client> {
     let (user, program, peer) = ("ann".to_owned(), "xrdcp".to_owned(), "[::1]:40000".parse().ok());
-    Client { user, program, peer, pid: 7, ..Client::default() }
+    Arc::new(Client { user, program, peer, pid: 7, ..Client::default() })
 }
 
 fn open_for(trace: &Trace, path: &str, purpose: OpenPurpose, at: Instant) -> Option<Box<dyn ReadEvents>> {

@@ -33,7 +33,7 @@ impl Bench {
         let client = Client { session: 1, host: "wn".to_owned(), protocol, ..Client::default() };
         let (open, lfn, account) = (self.opens, lfn.to_owned(), Arc::clone(handle.shared()));
         self.composer.handle_time(START + at);
-        self.composer.open(Opened { open, client, lfn, size: 1000, account }, START + at);
+        self.composer.open(Opened { open, client: client.into(), lfn, size: 1000, account }, START + at);
         (open, handle)
     }
 
