@@ -295,7 +295,8 @@ impl Engine {
     ) -> Result<Arc<CachedFile>, Error> {
         let context = self.context();
         // For the first load only: a server answers an open with the file that other clients have open under its name.
-        let grant = if self.inner.open_files.find(key).is_none() { grant } else { None };
+        let is_open = grant.is_some() && self.inner.open_files.find(key).is_some();
+        let grant = if is_open { None } else { grant };
         // Shared: the load may be started again after a retired file, and only the first attempt may use the grant.
         let grant = Arc::new(Mutex::new(grant));
         let load = {

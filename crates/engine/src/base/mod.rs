@@ -10,4 +10,6 @@ pub(crate) mod options;
 pub(crate) mod pause;
 pub(crate) mod segment;
 pub(crate) mod sequential_run;
+pub(crate) mod shards;
+pub(crate) mod versioned;
 pub(crate) mod workers;

@@ -288,7 +288,8 @@ impl CachedFile {
     pub(crate) fn remember_trust(&self) {
         if let Some(stored) = self.stored.as_ref().filter(|stored| stored.is_on_disk() && !self.is_retired()) {
             let is_recorded = stored.record.lock().is_clean();
-            self.context.trust.lock().remember(stored.data_file_id(), &stored.map, is_recorded);
+            let file = stored.data_file_id();
+            self.context.trust.of(&file).lock().remember(file, &stored.map, is_recorded);
         }
     }
 
@@ -312,6 +313,11 @@ impl CachedFile {
         let last_use = if self.is_open() { forebay_net::clock::now_unix() } else { cinfo.last_access() };
         self.context.note_entry(key, stored.data.as_ref(), &cinfo, mark.as_ref(), last_use);
         true
+    }
+
+    /// The version of its record on disk and in memory, if it has one.
+    pub(crate) fn record_version(&self) -> Option<u64> {
+        self.stored.as_ref().map(|stored| stored.record.version())
     }
 
     /// The facts to keep of the file once it is closed; `None` when its record on disk is not what it should be.

@@ -4,9 +4,10 @@
 //! entry off the disk, or changes its record, forgets it first. That the data file is still the one that was closed is looked at when
 //! it is opened. Uses that are not on disk yet wait here, and are written for many files together.
 
+use crate::base::shards::{SHARDS, Shards};
 use forebay_cache::{CacheKey, Cinfo};
 use forebay_store::{DataFile, Disk, Entry, FileState, MayWait, OriginMark, VolumeId};
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
     sync::Arc,
@@ -31,22 +32,23 @@ pub(crate) struct ClosedFile {
     pub(crate) sync_turn: Option<Arc<Mutex<()>>>,
 }
 
-/// Files that were closed, up to a limit of memory: those closed last.
+/// Files that were closed, up to a limit of memory: those closed last, in each part of the table.
 #[derive(Debug)]
 pub(crate) struct ClosedFiles {
+    /// Memory of each part.
     bytes_max: usize,
-    table: Mutex<Table>,
+    parts: Shards<Mutex<Table>>,
 }
 
 #[derive(Debug, Default)]
 struct Table {
-    files: HashMap<Arc<CacheKey>, Place>,
+    files: HashMap<CacheKey, Place>,
     /// By the number of their close.
-    order: BTreeMap<u64, Arc<CacheKey>>,
+    order: BTreeMap<u64, CacheKey>,
     /// Those with uses that are not on disk, by the first of them.
-    unsaved: BTreeMap<(Instant, u64), Arc<CacheKey>>,
-    /// Those with uses that the index may not know.
-    unnoted: BTreeSet<Arc<CacheKey>>,
+    unsaved: BTreeMap<(Instant, u64), CacheKey>,
+    /// Those with uses that the index may not know, by the number of their close.
+    unnoted: BTreeMap<u64, CacheKey>,
     closes: u64,
     bytes: usize,
 }
@@ -59,6 +61,9 @@ struct Place {
 
 /// Bytes that a file takes besides its key and its record, in the tables and in their slack.
 const FILE_BYTES: usize = 2 * size_of::<Place>() + 160;
+
+/// Least memory of a part: fewer files are not worth a part of their own.
+const PART_BYTES_MIN: usize = 256 << 10;
 
 /// How far the memory may be exceeded by files whose uses wait to be written: beyond that these are lost.
 const UNSAVED_SLACK: usize = 4;
@@ -92,57 +97,70 @@ impl ClosedFile {
 impl ClosedFiles {
     /// A memory of about `bytes_max` bytes.
     pub(crate) fn new(bytes_max: usize) -> Self {
-        Self { bytes_max, table: Mutex::default() }
+        let parts = Shards::new((bytes_max / PART_BYTES_MIN).min(SHARDS), Mutex::default);
+        Self { bytes_max: bytes_max / parts.len(), parts }
+    }
+
+    fn part(&self, key: &CacheKey) -> MutexGuard<'_, Table> {
+        self.parts.of(key).lock()
     }
 
     /// Puts a file here that has left the table of open files, under that table's lock.
     pub(crate) fn insert(&self, key: &CacheKey, file: ClosedFile) {
-        let mut table = self.table.lock();
+        let mut table = self.part(key);
         table.remove(key);
-        table.insert(Arc::new(key.clone()), file);
+        table.insert(key.clone(), file);
         table.trim(self.bytes_max);
     }
 
     /// Takes a file out that is about to be opened, or whose entry is about to change.
     pub(crate) fn take(&self, key: &CacheKey) -> Option<ClosedFile> {
-        self.table.lock().remove(key)
+        self.part(key).remove(key)
     }
 
     /// The facts about a file.
     pub(crate) fn get(&self, key: &CacheKey) -> Option<ClosedFile> {
-        self.table.lock().files.get(key).map(|place| place.file.clone())
+        self.part(key).files.get(key).map(|place| place.file.clone())
     }
 
     /// Forgets the files on a disk that is gone.
     pub(crate) fn forget_volume(&self, volume: VolumeId) {
-        let mut table = self.table.lock();
-        let gone = table.files.iter().filter(|(_, place)| place.file.volume == volume);
-        let gone: Vec<Arc<CacheKey>> = gone.map(|(key, _)| Arc::clone(key)).collect();
-        gone.iter().for_each(|key| drop(table.remove(key)));
+        for part in self.parts.iter() {
+            let mut table = part.lock();
+            let gone = table.files.iter().filter(|(_, place)| place.file.volume == volume);
+            let gone: Vec<CacheKey> = gone.map(|(key, _)| key.clone()).collect();
+            gone.iter().for_each(|key| drop(table.remove(key)));
+        }
     }
 
     /// Forgets all of them.
     pub(crate) fn clear(&self) {
-        *self.table.lock() = Table::default();
+        self.parts.iter().for_each(|part| *part.lock() = Table::default());
     }
 
     /// Up to `limit` files whose uses are to be written: since `age`, or because their memory is needed. With their disks.
-    pub(crate) fn due(&self, age: Duration, limit: usize) -> Vec<(Arc<CacheKey>, VolumeId)> {
-        let table = self.table.lock();
+    pub(crate) fn due(&self, age: Duration, limit: usize) -> Vec<(CacheKey, VolumeId)> {
         let now = forebay_net::clock::monotonic();
         let is_old = |since: &Instant| now.saturating_duration_since(*since) >= age;
-        let old = table.unsaved.iter().take_while(|((since, _), _)| is_old(since)).map(|(_, key)| key);
-        let is_too_much = table.bytes > self.bytes_max;
-        let crowded = table.order.values().take(if is_too_much { limit } else { 0 });
-        // In the order of their keys: those of one directory together, and in each run the same.
-        let keys: BTreeSet<&Arc<CacheKey>> = old.chain(crowded).take(limit).collect();
-        let place = |key: &Arc<CacheKey>| table.files.get(key).filter(|place| place.file.used_since.is_some());
-        keys.into_iter().filter_map(|key| Some((Arc::clone(key), place(key)?.file.volume))).collect()
+        let limit_of_part = limit.div_ceil(self.parts.len());
+        let mut due = Vec::new();
+        for part in self.parts.iter() {
+            let table = part.lock();
+            let old = table.unsaved.iter().take_while(|((since, _), _)| is_old(since)).map(|(_, key)| key);
+            let is_too_much = table.bytes > self.bytes_max;
+            let crowded = table.order.values().take(if is_too_much { limit_of_part } else { 0 });
+            let keys: BTreeSet<&CacheKey> = old.chain(crowded).take(limit_of_part).collect();
+            let place = |key: &CacheKey| table.files.get(key).filter(|place| place.file.used_since.is_some());
+            due.extend(keys.into_iter().filter_map(|key| Some((key.clone(), place(key)?.file.volume))));
+        }
+        // Those of one directory together.
+        due.sort_unstable();
+        due
     }
 
     /// The file of `key`, whose record the holder of `turn` is about to write: an open in the meantime is held up at its first sync.
     pub(crate) fn begin_save(&self, key: &CacheKey, turn: &Arc<Mutex<()>>) -> Option<ClosedFile> {
-        let mut table = self.table.lock();
+        let mut table = self.part(key);
         let file = &mut table.files.get_mut(key)?.file;
         let is_free = file.sync_turn.is_none() && file.used_since.is_some();
         is_free.then(|| {
@@ -159,7 +177,7 @@ impl ClosedFiles {
         is_saved: bool,
         note: impl FnOnce(&ClosedFile),
     ) {
-        let mut table = self.table.lock();
+        let mut table = self.part(key);
         let is_its = |place: &Place| place.file.sync_turn.as_ref().is_some_and(|current| Arc::ptr_eq(current, turn));
         // Opened in the meantime: what it holds is newer.
         let Some(place) = table.files.get(key).filter(|place| is_its(place)) else { return };
@@ -173,19 +191,26 @@ impl ClosedFiles {
         }
     }
 
-    /// Has `note` note a last use for the index that it may not know; false when it knows all of them.
-    pub(crate) fn note_one(&self, note: impl FnOnce(&CacheKey, &ClosedFile)) -> bool {
-        // Locked for one file only: opens need the table.
-        let mut table = self.table.lock();
-        let Some(key) = table.unnoted.pop_first() else { return false };
-        table.note_told(&key, note);
-        true
+    /// Has `note` note last uses for the index that it may not know, `limit` of them at most; true when it knows all of them then.
+    pub(crate) fn note_some(&self, limit: usize, mut note: impl FnMut(&CacheKey, &ClosedFile)) -> bool {
+        let mut noted = 0;
+        for part in self.parts.iter() {
+            while noted < limit {
+                // Locked for one file only: opens need the table.
+                let mut table = part.lock();
+                let Some((_, key)) = table.unnoted.pop_first() else { break };
+                table.note_told(&key, &mut note);
+                noted += 1;
+            }
+        }
+        noted < limit
     }
 
-    /// As [`Self::note_one`], for the file of `key`.
+    /// As [`Self::note_some`], for the file of `key`.
     pub(crate) fn note_of(&self, key: &CacheKey, note: impl FnOnce(&CacheKey, &ClosedFile)) {
-        let mut table = self.table.lock();
-        if table.unnoted.remove(key) {
+        let mut table = self.part(key);
+        let number = table.files.get(key).map(|place| place.number);
+        if number.is_some_and(|number| table.unnoted.remove(&number).is_some()) {
             table.note_told(key, note);
         }
     }
@@ -210,16 +235,16 @@ impl ClosedFile {
 }
 
 impl Table {
-    fn insert(&mut self, key: Arc<CacheKey>, file: ClosedFile) {
+    fn insert(&mut self, key: CacheKey, file: ClosedFile) {
         let number = self.closes;
         self.closes += 1;
         self.bytes += file.bytes(&key);
-        self.order.insert(number, Arc::clone(&key));
+        self.order.insert(number, key.clone());
         if let Some(since) = file.used_since {
-            self.unsaved.insert((since, number), Arc::clone(&key));
+            self.unsaved.insert((since, number), key.clone());
         }
         if !file.is_noted {
-            self.unnoted.insert(Arc::clone(&key));
+            self.unnoted.insert(number, key.clone());
         }
         self.files.insert(key, Place { number, file });
     }
@@ -231,7 +256,7 @@ impl Table {
         if let Some(since) = file.used_since {
             self.unsaved.remove(&(since, number));
         }
-        self.unnoted.remove(key);
+        self.unnoted.remove(&number);
         Some(file)
     }
 
@@ -242,7 +267,7 @@ impl Table {
         if let Some(since) = file.used_since.take() {
             self.unsaved.remove(&(since, *number));
         }
-        self.unnoted.remove(key);
+        self.unnoted.remove(number);
     }
 
     fn note_told(&mut self, key: &CacheKey, note: impl FnOnce(&CacheKey, &ClosedFile)) {
@@ -261,7 +286,7 @@ impl Table {
             if is_unsaved && self.bytes <= bytes_max + bytes_max / UNSAVED_SLACK {
                 break;
             }
-            let key = Arc::clone(key);
+            let key = key.clone();
             self.remove(&key);
         }
     }
@@ -299,13 +324,15 @@ mod tests {
         forebay_net::clock::monotonic()
     }
 
-    fn keys(files: Vec<(Arc<CacheKey>, VolumeId)>) -> BTreeSet<CacheKey> {
-        files.into_iter().map(|(key, _)| (*key).clone()).collect()
+    fn keys(files: Vec<(CacheKey, VolumeId)>) -> BTreeSet<CacheKey> {
+        files.into_iter().map(|(key, _)| key).collect()
     }
 
-    /// A memory for a hundred of these files.
+    /// A memory for a hundred of these files, which is one part.
     fn memory() -> ClosedFiles {
-        ClosedFiles::new(100 * file(None).bytes(&key(0)))
+        let files = ClosedFiles::new(100 * file(None).bytes(&key(0)));
+        assert_eq!(files.parts.len(), 1);
+        files
     }
 
     #[test]
@@ -317,7 +344,7 @@ mod tests {
             let used = files.take(&key(0)).unwrap();
             files.insert(&key(0), used);
         }
-        let table = files.table.lock();
+        let table = files.part(&key(0));
         assert_eq!((table.files.len(), table.order.len()), (100, 100));
         assert!(table.files.contains_key(&key(0)) && table.files.contains_key(&key(149)));
         assert!(!table.files.contains_key(&key(1)));
@@ -335,10 +362,10 @@ mod tests {
             assert!(files.begin_save(key, &Arc::default()).is_none(), "by one at a time");
             files.end_save(key, &turn, true, |_| ());
         }
-        assert_eq!(files.table.lock().files.len(), 100);
+        assert_eq!(files.part(&key(0)).files.len(), 100);
         assert!(files.due(Duration::from_secs(60), 10).is_empty());
         (200..400).for_each(|number| files.insert(&key(number), file(Some(now()))));
-        assert_eq!(files.table.lock().files.len(), 125, "the rest is lost");
+        assert_eq!(files.part(&key(0)).files.len(), 125, "the rest is lost");
     }
 
     #[test]
@@ -372,10 +399,27 @@ mod tests {
         files.note_of(&key(5), |_, _| panic!("it is known"));
         files.note_of(&key(3), |key, _| told.push(key.clone()));
         files.note_of(&key(3), |_, _| panic!("it is known"));
-        while files.note_one(|key, _| told.push(key.clone())) {}
+        assert!(!files.note_some(2, |key, _| told.push(key.clone())));
+        assert!(files.note_some(3, |key, _| told.push(key.clone())));
         assert_eq!(told, [3, 0, 1, 2, 4].map(key));
-        let table = files.table.lock();
+        let table = files.part(&key(0));
         assert_eq!(table.unsaved.len(), 5, "they are still to be written to their records");
+    }
+
+    #[test]
+    fn a_large_memory_has_many_parts_and_they_are_one_to_callers() {
+        let files = ClosedFiles::new(16 << 20);
+        assert_eq!(files.parts.len(), SHARDS);
+        (0..1000).for_each(|number| files.insert(&key(number), file(Some(now()))));
+        let due = files.due(Duration::ZERO, usize::MAX);
+        assert!(due.iter().map(|(key, _)| key).eq((0..1000).map(key).collect::<Vec<_>>().iter()), "in order");
+        let some = files.due(Duration::ZERO, 100);
+        assert!((50..=SHARDS * 2).contains(&some.len()), "{}", some.len());
+        let mut told = BTreeSet::new();
+        assert!(files.note_some(usize::MAX, |key, _| assert!(told.insert(key.clone()))));
+        assert_eq!(told.len(), 1000);
+        files.clear();
+        assert!((0..1000).all(|number| files.take(&key(number)).is_none()));
     }
 
     #[test]
@@ -386,7 +430,7 @@ mod tests {
         files.forget_volume(VolumeId(1));
         assert!(files.get(&key(2)).is_none());
         files.take(&key(1)).unwrap();
-        let table = files.table.lock();
+        let table = files.part(&key(0));
         assert_eq!((table.bytes, table.order.len(), table.unsaved.len(), table.unnoted.len()), (0, 0, 0, 0));
     }
 }

@@ -21,12 +21,12 @@ struct Saving<'a> {
 /// Writes the records of `keys`, which are closed files of one disk. Blocking.
 ///
 /// An open in the meantime gets the file at once; what it changes is written after this.
-pub(crate) fn save_uses_of(context: &FileContext, keys: &[Arc<CacheKey>]) {
+pub(crate) fn save_uses_of(context: &FileContext, keys: &[CacheKey]) {
     let Some(disk) = &context.disk else { return };
     let turns: Vec<Arc<Mutex<()>>> = keys.iter().map(|_| Arc::default()).collect();
     // Held to the end: syncs of these files come after it.
     let held: Vec<_> = turns.iter().map(|turn| turn.lock()).collect();
-    let begin = |(key, turn): (&'_ Arc<CacheKey>, _)| {
+    let begin = |(key, turn): (&'_ CacheKey, _)| {
         let file = context.closed.begin_save(key, turn)?;
         let opened = file.open_data(disk.as_ref(), key).zip(file.cinfo());
         let Some((data, cinfo)) = opened else {

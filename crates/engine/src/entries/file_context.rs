@@ -3,7 +3,14 @@
 use crate::{
     Checksum,
     accounting::purge_ledger::PurgeLedger,
-    base::{disk_reads::DiskReads, error::with_cause, latch::Latch, options::Options, pause::Pauses},
+    base::{
+        disk_reads::DiskReads,
+        error::with_cause,
+        latch::Latch,
+        options::Options,
+        pause::Pauses,
+        shards::{SHARDS, Shards},
+    },
     catalog::{
         Catalog, IndexObserver,
         entry_info::{disk_facts, learnt},
@@ -54,7 +61,7 @@ pub(crate) struct FileContext {
     /// Checks of blocks on disk that may begin.
     pub(crate) check_places: Semaphore,
     /// Which blocks of files that are not open are known to be intact.
-    pub(crate) trust: Mutex<VerifiedBlocks>,
+    pub(crate) trust: Shards<Mutex<VerifiedBlocks>>,
     /// Records of files that were closed.
     pub(crate) closed: Arc<ClosedFiles>,
     /// What the structures of ROOT files may take.
@@ -79,6 +86,11 @@ const FILLS_MAX: u32 = u32::MAX / 2;
 
 /// Bytes in which it is remembered what was checked of files that are not open: about 400 000 files.
 const VERIFIED_BLOCKS_BYTES: usize = 32 << 20;
+
+/// A part of that memory.
+fn no_trust() -> VerifiedBlocks {
+    VerifiedBlocks::new(VERIFIED_BLOCKS_BYTES / SHARDS)
+}
 
 /// Memory for the records of closed files, besides the budget: about 2000 files for each MiB of it.
 fn closed_bytes_max(budget_bytes: u64) -> usize {
@@ -127,7 +139,7 @@ impl FileContext {
             fills_stopped: Latch::default(),
             fills_running: Arc::new(Semaphore::new(FILLS_MAX as usize)),
             check_places: Semaphore::new(CHECKS_MAX),
-            trust: Mutex::new(VerifiedBlocks::new(VERIFIED_BLOCKS_BYTES)),
+            trust: Shards::new(SHARDS, || Mutex::new(no_trust())),
             closed: Arc::new(ClosedFiles::new(closed_bytes_max(options.budget_bytes))),
             structures,
             completed,
@@ -163,17 +175,17 @@ impl FileContext {
 
     /// Forgets which blocks of closed files are intact: a disk has come back, perhaps with other contents.
     pub(crate) fn forget_trust(&self) {
-        *self.trust.lock() = VerifiedBlocks::new(VERIFIED_BLOCKS_BYTES);
+        self.trust.iter().for_each(|trust| *trust.lock() = no_trust());
     }
 
     /// Has all blocks of a file checked when it is opened again.
     pub(crate) fn forget_trust_of(&self, file: DataFileId) {
-        self.trust.lock().forget(file);
+        self.trust.of(&file).lock().forget(file);
     }
 
     /// Notes uses of closed files for the index that it may not have, `limit` of them at most; true when these were all.
     pub(crate) fn note_uses(&self, limit: usize) -> bool {
-        (0..limit).any(|_| !self.closed.note_one(|key, file| self.note_closed(key, file)))
+        self.closed.note_some(limit, |key, file| self.note_closed(key, file))
     }
 
     /// As [`Self::note_uses`], of one file.

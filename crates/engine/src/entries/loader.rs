@@ -163,7 +163,8 @@ const fn trust_on_disk(context: &FileContext) -> Trust {
 fn recalled(context: &FileContext, stored: StoredEntry) -> StoredEntry {
     // Only blocks that are not trusted yet can profit from what is remembered.
     if stored.map.has_untrusted() {
-        context.trust.lock().recall(stored.data_file_id(), &stored.map);
+        let file = stored.data_file_id();
+        context.trust.of(&file).lock().recall(file, &stored.map);
     }
     stored
 }

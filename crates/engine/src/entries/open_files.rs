@@ -2,32 +2,44 @@
 
 use crate::{
     Error,
+    base::shards::{SHARDS, Shards},
     entries::{cached_file::CachedFile, closed_files::ClosedFiles},
 };
 use forebay_cache::CacheKey;
 use forebay_origin::SharedValue;
 use forebay_telemetry::DropReason;
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 use std::{
     collections::{BTreeMap, BTreeSet, btree_map::Entry},
     future::Future,
     pin::pin,
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering::Relaxed},
+    },
     time::Duration,
 };
 use tokio::sync::Notify;
 
 /// Files by cache key. Clients that open one file at the same time share one load.
 pub(crate) struct OpenFiles {
-    slots: Mutex<BTreeMap<CacheKey, Slot>>,
-    /// Keys without a slot, whose entries are being removed. Changes under the lock of the slots.
-    reserved: Mutex<BTreeSet<CacheKey>>,
+    parts: Shards<Mutex<Part>>,
+    /// Slots of all parts.
+    slots: AtomicUsize,
     files_max: usize,
     wait_max: Duration,
-    /// Files that were in the table before. Changes under the lock of the slots, where a file goes from one to the other.
+    /// Files that were in the table before. Changes under the lock of a part, where a file goes from one to the other.
     closed: Arc<ClosedFiles>,
     /// Notified whenever files have left the table, or entries the disk.
     room: Notify,
+}
+
+/// The files of some of the keys. Nothing slow is done while it is locked: opens and closes of other files need it.
+#[derive(Default)]
+struct Part {
+    slots: BTreeMap<CacheKey, Slot>,
+    /// Keys without a slot, whose entries are being removed.
+    reserved: BTreeSet<CacheKey>,
 }
 
 pub(crate) enum Retired {
@@ -45,8 +57,8 @@ impl OpenFiles {
     /// A table of at most `files_max` files; an open of one more waits for room, for `wait_max` at most.
     pub(crate) fn new(files_max: usize, wait_max: Duration, closed: Arc<ClosedFiles>) -> Self {
         Self {
-            slots: Mutex::new(BTreeMap::new()),
-            reserved: Mutex::new(BTreeSet::new()),
+            parts: Shards::new(SHARDS, Mutex::default),
+            slots: AtomicUsize::new(0),
             files_max,
             wait_max,
             closed,
@@ -92,13 +104,13 @@ impl OpenFiles {
             if file.is_retired() {
                 // Its disk entry has to be gone first: the new load would find the old blocks.
                 file.discarded().await;
-                remove_exactly(&mut self.slots.lock(), &file);
+                self.remove_exactly(&mut self.part(key), key, &file);
                 continue;
             }
             // Under the table's lock, so that a file is never attached to while it is taken out.
-            let slots = self.slots.lock();
+            let part = self.part(key);
             // The slot may have been taken out or replaced while the admission waited: then all begins again.
-            if slots.get(key).is_some_and(|current| Arc::ptr_eq(current, &slot)) {
+            if part.slots.get(key).is_some_and(|current| Arc::ptr_eq(current, &slot)) {
                 file.attach();
                 return Ok(file);
             }
@@ -107,77 +119,91 @@ impl OpenFiles {
 
     /// The file of `key`, if it is in the table and loaded.
     pub(crate) fn find(&self, key: &CacheKey) -> Option<Arc<CachedFile>> {
-        let slot = self.slots.lock().get(key).cloned()?;
+        let slot = self.part(key).slots.get(key).cloned()?;
         slot.get().filter(|file| !file.is_retired())
     }
 
-    /// Every loaded file. Slots whose load was given up by all waiting clients are dropped on the way.
+    /// Every loaded file, in no order. Slots whose load was given up by all waiting clients are dropped on the way.
     pub(crate) fn files(&self) -> Vec<Arc<CachedFile>> {
-        let mut slots = self.slots.lock();
-        // A slot that only the table owns and that has no file belongs to a load that was given up.
-        slots.retain(|_, slot| slot.get().is_some() || Arc::strong_count(slot) > 1);
-        slots.values().filter_map(|slot| slot.get()).collect()
+        let mut files = Vec::with_capacity(self.slots.load(Relaxed));
+        for part in self.parts.iter() {
+            let mut part = part.lock();
+            let before = part.slots.len();
+            // A slot that only the table owns and that has no file belongs to a load that was given up.
+            part.slots.retain(|_, slot| slot.get().is_some() || Arc::strong_count(slot) > 1);
+            self.slots.fetch_sub(before - part.slots.len(), Relaxed);
+            files.extend(part.slots.values().filter_map(|slot| slot.get()));
+        }
+        files
     }
 
-    /// Takes a file out, unless a client has it open or is about to, or a part of it is not synced yet.
-    pub(crate) fn remove_if_idle(&self, file: &Arc<CachedFile>) {
-        let mut slots = self.slots.lock();
-        // A second owner is an open that waits in the slot and is about to attach.
-        let is_awaited = file.key().and_then(|key| slots.get(key)).is_some_and(|slot| Arc::strong_count(slot) > 1);
-        if !is_awaited && file.is_idle() {
-            // The trust is remembered first: the next open must find it, or checks all blocks again.
-            file.remember_trust();
-            let was_there = remove_exactly(&mut slots, file);
-            // Under the table's lock: an open that comes next must find it in one of both.
-            if was_there && let Some((key, closed)) = file.key().zip(file.closed()) {
-                self.closed.insert(key, closed);
-            }
+    /// Takes those of `files` out that no client has open or is about to, and no part of which is still to be synced.
+    pub(crate) fn remove_idle(&self, files: &[Arc<CachedFile>]) {
+        let removed = files.iter().filter(|file| self.remove_if_idle(file)).count();
+        if removed > 0 {
             self.room.notify_waiters();
         }
     }
 
+    fn remove_if_idle(&self, file: &Arc<CachedFile>) -> bool {
+        let Some(key) = file.key() else { return false };
+        if !file.is_idle() {
+            return false;
+        }
+        // Without the lock, because it takes long: it counts only if nothing has changed since.
+        let version = file.record_version();
+        let closed = file.closed();
+        // The trust is remembered first: the next open must find it, or checks all blocks again.
+        file.remember_trust();
+        let mut part = self.part(key);
+        // A second owner is an open that waits in the slot and is about to attach.
+        let is_awaited = part.slots.get(key).is_some_and(|slot| Arc::strong_count(slot) > 1);
+        let is_other = file.record_version() != version || (closed.is_some() && file.is_retired());
+        if is_awaited || is_other || !file.is_idle() {
+            return false;
+        }
+        let was_there = self.remove_exactly(&mut part, key, file);
+        // Under the table's lock: an open that comes next must find it in one of both.
+        if was_there && let Some(closed) = closed {
+            self.closed.insert(key, closed);
+        }
+        was_there
+    }
+
     /// Those of `keys` that could be reserved for removal.
     pub(crate) fn unused<'k>(&self, keys: impl IntoIterator<Item = &'k CacheKey>) -> BTreeSet<&'k CacheKey> {
-        let slots = self.slots.lock();
-        let reserved = self.reserved.lock();
-        let is_free = |key: &&CacheKey| slots.get(*key).is_none_or(is_unused) && !reserved.contains(*key);
-        keys.into_iter().filter(is_free).collect()
+        keys.into_iter().filter(|key| self.part(key).is_free(key)).collect()
     }
 
     /// Reserves entries for removal: all of `keys` except those that a client has open or opens, that are filled, not synced yet, or
     /// are being removed already.
     pub(crate) fn reserve_for_removal(self: &Arc<Self>, keys: impl IntoIterator<Item = CacheKey>) -> RemovalGuard {
-        let mut slots = self.slots.lock();
-        let mut reserved = self.reserved.lock();
         let mut taken = Vec::new();
         for key in keys {
-            if slots.get(&key).is_none_or(is_unused) && reserved.insert(key.clone()) {
-                slots.remove(&key);
+            let mut part = self.part(&key);
+            if part.is_free(&key) {
+                part.reserved.insert(key.clone());
+                self.remove(&mut part, &key);
                 self.closed.take(&key);
+                drop(part);
                 taken.push(key);
             }
         }
-        // Released before the guard is made: dropping a guard locks both again.
-        drop((reserved, slots));
         RemovalGuard::new(Arc::clone(self), taken)
     }
 
     /// Opens may come again: entries are gone.
     pub(crate) fn release(&self, keys: &[CacheKey]) {
-        let slots = self.slots.lock();
-        let mut reserved = self.reserved.lock();
         for key in keys {
-            reserved.remove(key);
+            self.part(key).reserved.remove(key);
         }
-        // Released before the notification: the opens that wake up take these locks.
-        drop((reserved, slots));
         self.room.notify_waiters();
     }
 
     /// Retires the loaded file of `key`, unless a client has it open or is about to; `force` retires it anyway.
     pub(crate) fn retire(&self, key: &CacheKey, force: bool) -> Retired {
-        let slots = self.slots.lock();
-        let Some(slot) = slots.get(key) else { return Retired::NotThere };
+        let part = self.part(key);
+        let Some(slot) = part.slots.get(key) else { return Retired::NotThere };
         let Some(file) = slot.get().filter(|file| force || (Arc::strong_count(slot) == 1 && !file.is_open())) else {
             return Retired::InUse;
         };
@@ -187,11 +213,22 @@ impl OpenFiles {
 
     /// Forgets every file, so that their descriptors are closed.
     pub(crate) fn clear(&self) {
-        self.slots.lock().clear();
+        for part in self.parts.iter() {
+            let slots = std::mem::take(&mut part.lock().slots);
+            self.slots.fetch_sub(slots.len(), Relaxed);
+        }
+    }
+
+    fn part(&self, key: &CacheKey) -> MutexGuard<'_, Part> {
+        self.parts.of(key).lock()
     }
 
     /// The slot of `key`, as soon as there is room for it.
     async fn slot_when_room(&self, key: &CacheKey) -> Result<Slot, Error> {
+        // Mostly there is room: waiting for it begins with a lock that all opens share.
+        if let Some(slot) = self.slot(key) {
+            return Ok(slot);
+        }
         let deadline = tokio::time::Instant::now() + self.wait_max;
         loop {
             let mut room = pin!(self.room.notified());
@@ -202,7 +239,7 @@ impl OpenFiles {
             }
             if tokio::time::timeout_at(deadline, room).await.is_err() {
                 // The reason decides the error: a removal that hangs is not a full table.
-                if self.reserved.lock().contains(key) {
+                if self.part(key).reserved.contains(key) {
                     return Err(Error::BeingRemoved { seconds: self.wait_max.as_secs() });
                 }
                 return Err(Error::TooManyOpen { limit: self.files_max });
@@ -212,43 +249,61 @@ impl OpenFiles {
 
     /// The slot of `key`; `None` when its entry is being removed, or it is not there and there is no room for it.
     fn slot(&self, key: &CacheKey) -> Option<Slot> {
-        let mut slots = self.slots.lock();
+        let mut part = self.part(key);
         // Checked before the table: a reserved key has no slot until its entry is gone.
-        if self.reserved.lock().contains(key) {
+        if part.reserved.contains(key) {
             return None;
         }
-        let has_room = slots.len() < self.files_max;
-        match slots.entry(key.clone()) {
+        match part.slots.entry(key.clone()) {
             Entry::Occupied(entry) => Some(Arc::clone(entry.get())),
-            Entry::Vacant(entry) => has_room.then(|| Arc::clone(entry.insert(Slot::default()))),
+            Entry::Vacant(entry) => self.take_room().then(|| Arc::clone(entry.insert(Slot::default()))),
         }
+    }
+
+    /// Counts one more slot, unless there are as many as there may be.
+    fn take_room(&self) -> bool {
+        let one_more = |slots: usize| (slots < self.files_max).then_some(slots + 1);
+        self.slots.fetch_update(Relaxed, Relaxed, one_more).is_ok()
+    }
+
+    fn remove(&self, part: &mut Part, key: &CacheKey) {
+        if part.slots.remove(key).is_some() {
+            self.slots.fetch_sub(1, Relaxed);
+        }
+    }
+
+    /// Takes a file out; false when it was not there.
+    fn remove_exactly(&self, part: &mut Part, key: &CacheKey, file: &Arc<CachedFile>) -> bool {
+        let current = part.slots.get(key).and_then(|slot| slot.get());
+        let is_there = current.is_some_and(|current| Arc::ptr_eq(&current, file));
+        if is_there {
+            self.remove(part, key);
+        }
+        is_there
     }
 
     /// Frees the slot of a failed load, unless another client is about to try again in it.
     fn forget_failed(&self, key: &CacheKey, slot: &Slot) {
-        let mut slots = self.slots.lock();
+        let mut part = self.part(key);
         // Two owners: the table and the caller. (The load let go of it when it ended.)
         let unused = slot.get().is_none() && Arc::strong_count(slot) <= 2;
-        if unused && slots.get(key).is_some_and(|current| Arc::ptr_eq(current, slot)) {
-            slots.remove(key);
+        if unused && part.slots.get(key).is_some_and(|current| Arc::ptr_eq(current, slot)) {
+            self.remove(&mut part, key);
             self.room.notify_waiters();
         }
+    }
+}
+
+impl Part {
+    /// Whether an entry may be removed.
+    fn is_free(&self, key: &CacheKey) -> bool {
+        self.slots.get(key).is_none_or(is_unused) && !self.reserved.contains(key)
     }
 }
 
 /// Whether no client has the file of a slot open or opens it, and nothing of it remains to be written.
 fn is_unused(slot: &Slot) -> bool {
     Arc::strong_count(slot) == 1 && slot.get().is_none_or(|file| file.is_idle())
-}
-
-/// Takes a file out; false when it was not there.
-fn remove_exactly(slots: &mut BTreeMap<CacheKey, Slot>, file: &Arc<CachedFile>) -> bool {
-    let Some(key) = file.key() else { return false };
-    let is_there = slots.get(key).and_then(|slot| slot.get()).is_some_and(|current| Arc::ptr_eq(&current, file));
-    if is_there {
-        slots.remove(key);
-    }
-    is_there
 }
 
 /// Keys whose entries are being removed; opens of them wait until this is dropped.

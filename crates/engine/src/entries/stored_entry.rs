@@ -2,7 +2,7 @@
 
 use crate::{
     Checksum,
-    base::digest::ChecksumAlgorithm,
+    base::{digest::ChecksumAlgorithm, versioned::Versioned},
     entries::{block_sums::WrittenSums, closed_files::ClosedFile, lazy_data_file::LazyDataFile},
     link::memory_budget::HeldMemory,
 };
@@ -35,7 +35,7 @@ pub(crate) struct StoredEntry {
     _map_memory: HeldMemory,
     /// The checksums of the blocks. Locked for moments only, never across a look at the disk.
     pub(crate) sums: Mutex<BlockSums>,
-    pub(crate) record: Mutex<Record>,
+    pub(crate) record: Versioned<Record>,
     /// Held by the sync under way, also by one that began when the file was closed.
     pub(crate) sync_turn: Arc<Mutex<()>>,
     /// Held while the entry is noted for the index, if the file is not retired by then. Retiring waits for this once, and
@@ -108,7 +108,7 @@ impl StoredEntry {
             map,
             _map_memory: HeldMemory::default(),
             sums: Mutex::default(),
-            record: Mutex::new(record),
+            record: Versioned::new(record),
             sync_turn: Arc::default(),
             noting: Mutex::new(()),
             publishing: Mutex::new(()),

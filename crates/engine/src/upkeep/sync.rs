@@ -63,14 +63,12 @@ pub(crate) async fn run(table: Arc<OpenFiles>, context: Arc<FileContext>) {
                 let uses = uses.remove(&volume).unwrap_or_default();
                 batch.spawn(async move {
                     sync_all(files.clone(), &workers).await;
-                    files.iter().for_each(|file| table.remove_if_idle(file));
+                    table.remove_idle(&files);
                     save_uses(context, uses).await;
                 });
             }
         }
-        for file in &files {
-            table.remove_if_idle(file);
-        }
+        table.remove_idle(&files);
     }
 }
 
@@ -81,11 +79,13 @@ fn by_volume(files: impl Iterator<Item = Arc<CachedFile>>) -> BTreeMap<VolumeId,
             by_volume.entry(volume).or_default().push(file);
         }
     }
+    // Syncs take the turns of their files in this order.
+    by_volume.values_mut().for_each(|files: &mut Vec<Arc<CachedFile>>| files.sort_by(|a, b| a.key().cmp(&b.key())));
     by_volume
 }
 
 /// Closed files whose uses are due to be written, by their disks.
-fn uses_by_volume(context: &FileContext, age: Duration, limit: usize) -> BTreeMap<VolumeId, Vec<Arc<CacheKey>>> {
+fn uses_by_volume(context: &FileContext, age: Duration, limit: usize) -> BTreeMap<VolumeId, Vec<CacheKey>> {
     let mut by_volume: BTreeMap<_, Vec<_>> = BTreeMap::new();
     for (key, volume) in context.closed.due(age, limit) {
         by_volume.entry(volume).or_default().push(key);
@@ -94,7 +94,7 @@ fn uses_by_volume(context: &FileContext, age: Duration, limit: usize) -> BTreeMa
 }
 
 /// Writes the records of closed files that were used, one batch after the other: no client waits for them.
-async fn save_uses(context: Arc<FileContext>, keys: Vec<Arc<CacheKey>>) {
+async fn save_uses(context: Arc<FileContext>, keys: Vec<CacheKey>) {
     for batches in keys.chunks(BATCH_MAX * BATCHES_NOTED_MAX) {
         for batch in batches.chunks(BATCH_MAX) {
             let batch = batch.to_vec();
