@@ -16,42 +16,41 @@ use std::{
 };
 use tokio::{
     io::{Interest, unix::AsyncFd},
-    sync::{OwnedSemaphorePermit, oneshot},
+    sync::oneshot,
     task::AbortHandle,
 };
 
-/// Rings of one runtime: about one for each of its threads. Reads end when this is dropped.
+/// Rings of one runtime: about one for each of its threads. Reads end when this is dropped. Each read holds a `P`, its place, until the
+/// kernel is done with it.
 #[derive(Debug)]
-pub struct FileRings {
-    rings: Vec<Arc<Ring>>,
+pub struct FileRings<P> {
+    rings: Vec<Arc<Ring<P>>>,
     reapers: Vec<AbortHandle>,
     /// Bytes of all reads under way.
     bytes: Arc<AtomicUsize>,
 }
 
-struct Ring {
+struct Ring<P> {
     uring: AsyncFd<IoUring>,
     /// Held while a request is submitted.
     submission: Mutex<()>,
-    reads: Mutex<Reads>,
+    reads: Mutex<Reads<P>>,
 }
 
-#[derive(Default)]
-struct Reads {
-    under_way: HashMap<u64, Read>,
+struct Reads<P> {
+    under_way: HashMap<u64, Read<P>>,
     last: u64,
 }
 
 /// A read under way. Its buffer and its file stay until the kernel is done with them.
-struct Read {
+struct Read<P> {
     file: Arc<File>,
     offset: u64,
     /// Its capacity is the length of the read; its length is what has come.
     buffer: Vec<u8>,
     len: usize,
     _share: Share,
-    /// Its place among the reads of its disk.
-    place: OwnedSemaphorePermit,
+    place: P,
     ended: oneshot::Sender<io::Result<Vec<u8>>>,
 }
 
@@ -81,13 +80,14 @@ thread_local! {
     static THREAD: usize = THREADS.fetch_add(1, Relaxed);
 }
 
-impl FileRings {
+impl<P: Send + 'static> FileRings<P> {
     /// Rings for the runtime of the caller.
     ///
     /// # Errors
     /// When the system has no `io_uring`, or does not permit it.
     pub fn start(count: usize) -> io::Result<Self> {
-        let rings: Vec<Arc<Ring>> = (0..count.max(1)).map(|_| Ring::new().map(Arc::new)).collect::<io::Result<_>>()?;
+        let rings: Vec<Arc<Ring<P>>> =
+            (0..count.max(1)).map(|_| Ring::new().map(Arc::new)).collect::<io::Result<_>>()?;
         let reapers = rings.iter().map(|ring| tokio::spawn(reap(Arc::clone(ring))).abort_handle()).collect();
         Ok(Self { rings, reapers, bytes: Arc::default() })
     }
@@ -101,8 +101,8 @@ impl FileRings {
         &self,
         file: &Arc<File>,
         (offset, len): (u64, usize),
-        place: OwnedSemaphorePermit,
-    ) -> Result<oneshot::Receiver<io::Result<Vec<u8>>>, OwnedSemaphorePermit> {
+        place: P,
+    ) -> Result<oneshot::Receiver<io::Result<Vec<u8>>>, P> {
         let Some(ring) = self.rings.get(THREAD.with(|thread| *thread) % self.rings.len()) else { return Err(place) };
         let Some(share) = Share::of(&self.bytes, len) else { return Err(place) };
         let (ended, receiver) = oneshot::channel();
@@ -115,7 +115,7 @@ impl FileRings {
     }
 }
 
-impl Drop for FileRings {
+impl<P> Drop for FileRings<P> {
     fn drop(&mut self) {
         self.reapers.iter().for_each(AbortHandle::abort);
     }
@@ -136,7 +136,7 @@ impl Drop for Share {
     }
 }
 
-impl Ring {
+impl<P> Ring<P> {
     fn new() -> io::Result<Self> {
         let build = |cooperates: bool| {
             let mut builder = IoUring::builder();
@@ -150,11 +150,11 @@ impl Ring {
         let uring = build(true).or_else(|_| build(false))?;
         // SAFETY: the ring owns its descriptor and keeps it for as long as it lives.
         let uring = unsafe { AsyncFd::register_with_interest(uring, Interest::READABLE) }?;
-        Ok(Self { uring, submission: Mutex::new(()), reads: Mutex::default() })
+        Ok(Self { uring, submission: Mutex::new(()), reads: Mutex::new(Reads { under_way: HashMap::new(), last: 0 }) })
     }
 
     /// Begins a read; returns it when the ring is full.
-    fn begin(&self, read: Read) -> Result<(), Read> {
+    fn begin(&self, read: Read<P>) -> Result<(), Read<P>> {
         let id = {
             let mut reads = self.reads.lock();
             if reads.under_way.len() >= READS_MAX as usize {
@@ -249,7 +249,7 @@ impl Ring {
     }
 }
 
-impl Drop for Ring {
+impl<P> Drop for Ring<P> {
     fn drop(&mut self) {
         for (_, Read { buffer, file, .. }) in self.reads.get_mut().under_way.drain() {
             // The kernel may still write to the buffer.
@@ -258,14 +258,14 @@ impl Drop for Ring {
     }
 }
 
-impl std::fmt::Debug for Ring {
+impl<P> std::fmt::Debug for Ring<P> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Ring").finish_non_exhaustive()
     }
 }
 
 /// Takes completions as they come.
-async fn reap(ring: Arc<Ring>) {
+async fn reap<P>(ring: Arc<Ring<P>>) {
     while let Ok(mut ready) = ring.uring.readable().await {
         // First: what comes after the look wakes this task again.
         ready.clear_ready();
@@ -279,7 +279,7 @@ mod tests {
     use std::io::Write;
 
     /// Rings, if this system permits them.
-    fn rings() -> Option<FileRings> {
+    fn rings() -> Option<FileRings<()>> {
         FileRings::start(2)
             .inspect_err(|error| {
                 let refusals = [io::ErrorKind::Unsupported, io::ErrorKind::PermissionDenied];
@@ -298,17 +298,12 @@ mod tests {
         Arc::new(file)
     }
 
-    fn place() -> OwnedSemaphorePermit {
-        Arc::new(tokio::sync::Semaphore::new(1)).try_acquire_owned().unwrap()
-    }
-
     #[tokio::test]
     async fn many_reads_at_once_give_each_its_bytes() {
         let Some(rings) = rings() else { return };
         let file = file_of(1 << 18);
         let places: Vec<u32> = (0..500).map(|number| number * 7919 % (1 << 17)).collect();
-        let reads: Vec<_> =
-            places.iter().map(|place| rings.read(&file, (u64::from(*place) * 4, 40_000), self::place())).collect();
+        let reads: Vec<_> = places.iter().map(|place| rings.read(&file, (u64::from(*place) * 4, 40_000), ())).collect();
         for (place, read) in places.into_iter().zip(reads) {
             let bytes = read.expect("there is room").await.unwrap().unwrap();
             assert!(bytes == (place..place + 10_000).flat_map(u32::to_le_bytes).collect::<Vec<u8>>());
@@ -319,17 +314,17 @@ mod tests {
     async fn failures_are_reported_and_a_full_ring_is_refused() {
         let Some(rings) = rings() else { return };
         let file = file_of(1000);
-        let end = rings.read(&file, (3000, 1001), place()).unwrap().await.unwrap().unwrap_err();
+        let end = rings.read(&file, (3000, 1001), ()).unwrap().await.unwrap().unwrap_err();
         assert_eq!(end.kind(), io::ErrorKind::UnexpectedEof);
         let folder = Arc::new(File::open(env!("CARGO_MANIFEST_DIR")).unwrap());
         assert_eq!(
-            rings.read(&folder, (0, 1), place()).unwrap().await.unwrap().unwrap_err().kind(),
+            rings.read(&folder, (0, 1), ()).unwrap().await.unwrap().unwrap_err().kind(),
             io::ErrorKind::IsADirectory
         );
         // Without a wait no completion is taken.
-        let many: Vec<_> = (0..=READS_MAX).map(|_| rings.read(&file, (0, 4), place())).collect();
+        let many: Vec<_> = (0..=READS_MAX).map(|_| rings.read(&file, (0, 4), ())).collect();
         assert!(many.last().is_some_and(Result::is_err) && many[0].is_ok());
-        assert!(rings.read(&file, (0, BYTES_MAX), place()).is_err(), "others are under way");
+        assert!(rings.read(&file, (0, BYTES_MAX), ()).is_err(), "others are under way");
         drop(rings);
         for read in many.into_iter().flatten() {
             assert!(read.await.is_err(), "it ends with the rings");

@@ -1,15 +1,15 @@
 //! Reads of files whose bytes the page cache does not hold.
 
-use crate::base::disk_queues::{DiskQueue, DiskQueues};
+use crate::base::disk_queues::{DiskPlace, DiskQueue, DiskQueues};
 use forebay_net::{FileRings, NowaitReads, is_loaded, start_loading};
 use forebay_types::ByteRange;
 use std::{fs::File, io, os::unix::fs::FileExt, sync::Arc, time::Duration};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::Semaphore;
 
 /// Reads from disks: by `io_uring` where the system has it, else each by a thread that may block.
 #[derive(Debug)]
 pub(crate) struct DiskReads {
-    rings: Option<FileRings>,
+    rings: Option<FileRings<DiskPlace>>,
     /// A read that a thread does holds one.
     threads: Arc<Semaphore>,
     queues: DiskQueues,
@@ -48,7 +48,7 @@ impl DiskReads {
     pub(crate) async fn read(&self, queue: &DiskQueue, file: &Arc<File>, range: ByteRange) -> io::Result<Vec<u8>> {
         let len = usize::try_from(range.len()).map_err(io::Error::other)?;
         in_time(async {
-            let place = queue.place().await?;
+            let place = queue.place(range.len()).await?;
             let Some(rings) = &self.rings else { return self.read_by_thread(file, range.start(), len, place).await };
             match rings.read(file, (range.start(), len), place) {
                 Ok(read) => read.await.map_err(io::Error::other).flatten(),
@@ -69,7 +69,7 @@ impl DiskReads {
             return Ok(false);
         }
         in_time(async {
-            let mut place = queue.place().await?;
+            let mut place = queue.place(range.len()).await?;
             start_loading(file, range.start(), range.len())?;
             // A read of one byte waits for the kernel's read of its page. The last page is mostly the last to come.
             let mut offset = last;
@@ -81,19 +81,13 @@ impl DiskReads {
                     Some(missing) => offset = missing,
                     None => return Ok(true),
                 }
-                place = queue.place().await?;
+                place = queue.place(0).await?;
             }
         })
         .await
     }
 
-    async fn read_by_thread(
-        &self,
-        file: &Arc<File>,
-        offset: u64,
-        len: usize,
-        place: OwnedSemaphorePermit,
-    ) -> io::Result<Vec<u8>> {
+    async fn read_by_thread(&self, file: &Arc<File>, offset: u64, len: usize, place: DiskPlace) -> io::Result<Vec<u8>> {
         let thread = Arc::clone(&self.threads).acquire_owned().await.map_err(io::Error::other)?;
         let file = Arc::clone(file);
         let read = tokio::task::spawn_blocking(move || {
@@ -117,7 +111,7 @@ async fn in_time<T>(read: impl Future<Output = io::Result<T>>) -> io::Result<T> 
     tokio::time::timeout(READ_TIME_MAX, read).await.unwrap_or_else(too_late)
 }
 
-fn start_rings() -> Option<FileRings> {
+fn start_rings() -> Option<FileRings<DiskPlace>> {
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let started = FileRings::start(threads);
     started.inspect_err(|error| tracing::info!(%error, "io_uring is not available: threads read from the disks")).ok()
@@ -253,6 +247,6 @@ mod tests {
         }
         assert_eq!(queue.free(), 0);
         drop(writer);
-        let _places = [queue.place().await, queue.place().await];
+        let _places = [queue.place(1).await, queue.place(1).await];
     }
 }

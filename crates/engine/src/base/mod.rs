@@ -1,6 +1,7 @@
 //! Building blocks without knowledge of files.
 
 pub(crate) mod digest;
+pub(crate) mod disk_depth;
 pub(crate) mod disk_queues;
 pub(crate) mod disk_reads;
 pub(crate) mod error;
