@@ -54,15 +54,21 @@ class Manager:
 
 
 def manager(
-    ground: Ground, *, port: int | None = None, node_port: int | None = None, hold_ms: int = HOLD_MS
+    ground: Ground,
+    *,
+    port: int | None = None,
+    node_port: int | None = None,
+    hold_ms: int = HOLD_MS,
+    more: Sequence[str] = (),
 ) -> Manager:
-    """Starts a redirector; at free ports unless they are given."""
+    """Starts a redirector, with more lines of configuration; at free ports unless they are given."""
     port, node_port = port or ground.free_port(), node_port or ground.free_port()
     # As docs/scale-out.md recommends, with shorter times.
     lines = [
         f"cms.delay startup 1 lookup 1 hold {hold_ms} service 1 servers 1 drop 2m suspend 1",
         "cms.fxhold noloc 60s 8h",
         "cms.ping 2 usage 2",
+        *more,
     ]
     processes = xrootd.redirector(ground, port, node_port, lines)
     return Manager(port, node_port, processes)
