@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import re
 import sys
@@ -142,3 +143,28 @@ def test_a_bad_directory_costs_readers_nothing_and_loses_counted_records(
         until(lambda: cache.metrics().total("forebay_records_dropped_total", output="file") == 2, "both are counted")
         assert cache.metrics().total("forebay_records_sent_total") == 0
         assert re.search("records cannot be written", cache.process.output())
+
+
+def test_ranges_of_a_file_on_a_connection_of_http_are_one_record_and_one_access(
+    ground: Ground, plain_origin: xrootd.Origin, patterns: dict[str, Pattern]
+) -> None:
+    cache, directory = start(ground, plain_origin)
+    content = patterns[PATH].all()
+    # The second one has the copy compared with its origin, as is done every five seconds of use.
+    ranges = [(0, 999, {}), (70_000, 70_009, {"Cache-Control": "no-cache"}), (5, 5, {})]
+    with cache:
+        connection = http.client.HTTPConnection(cache.host, cache.port, timeout=30)
+        for first, last, fields in ranges:
+            connection.request("GET", PATH, headers={"Range": f"bytes={first}-{last}", **fields})
+            assert_same(connection.getresponse().read(), content[first : last + 1], "range")
+        connection.request("HEAD", PATH)
+        assert connection.getresponse().status == 200
+        connection.close()
+        (record,) = records.closes(directory, 1)
+        assert_same(fetch("xrdcp", ground, cache.file_url(PATH)), content, "xrdcp")
+        _, copied = records.closes(directory, 2)
+        lines = [line for line in cache.process.output().splitlines() if "forebay::access" in line and PATH in line]
+    assert (record["protocol"], record["read_operations"], record["read_bytes"]) == ("http", 3, 1011)
+    assert (record["access_count"], record["first_access"]) == (1, True)
+    assert (copied["protocol"], copied["access_count"]) == ("xroot", 2)
+    assert len(lines) == 2, lines

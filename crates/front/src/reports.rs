@@ -7,7 +7,7 @@ use crate::{
     front::Front,
 };
 use forebay_auth::{Credentials, Identity, Right};
-use forebay_engine::{Caller, Client, Delegation, Handle, OpenRequest, Opening, Redirects};
+use forebay_engine::{Caller, Client, Delegation, Engine, Handle, OpenRequest, Opening, Redirects};
 use forebay_telemetry::{FailedEvent, FileEvents as _, LoginEvent, ReadAnswer, ReadKind, RefusedEvent};
 use forebay_types::{ByteRange, Lfn, Outcome, Side};
 use std::{sync::Arc, time::Instant};
@@ -56,20 +56,38 @@ impl Front {
     ) -> Result<Opening, Failure> {
         let began = forebay_net::clock::monotonic();
         let opened = self.backend.open(request, caller, redirects).await.map_err(Failure::from);
-        opened.inspect_err(|Failure { kind, side, text }| {
-            let at = forebay_net::clock::monotonic();
-            let duration = at.saturating_duration_since(began);
-            self.backend.events().failed(&FailedEvent {
-                at,
-                client: &caller.client,
-                lfn: &request.lfn,
-                open: None,
-                side: *side,
-                kind: kind.as_str(),
-                reason: text,
-                duration: Some(duration),
-            });
-        })
+        opened.inspect_err(|failure| self.report_failed_open(request, caller, began, failure))
+    }
+
+    /// Whether an open would still lead the client to what it reads through `handle`; reports it if it fails.
+    ///
+    /// # Errors
+    /// As for [`Engine::open`].
+    pub async fn still_leads_to(
+        &self,
+        engine: &Engine,
+        handle: &Handle,
+        request: &OpenRequest,
+        caller: &Arc<Caller>,
+    ) -> Result<bool, Failure> {
+        let began = forebay_net::clock::monotonic();
+        let found = engine.still_leads_to(handle, request, caller).await.map_err(Failure::from);
+        found.inspect_err(|failure| self.report_failed_open(request, caller, began, failure))
+    }
+
+    fn report_failed_open(&self, request: &OpenRequest, caller: &Caller, began: Instant, failure: &Failure) {
+        let at = forebay_net::clock::monotonic();
+        let duration = at.saturating_duration_since(began);
+        self.backend.events().failed(&FailedEvent {
+            at,
+            client: &caller.client,
+            lfn: &request.lfn,
+            open: None,
+            side: failure.side,
+            kind: failure.kind.as_str(),
+            reason: &failure.text,
+            duration: Some(duration),
+        });
     }
 }
 

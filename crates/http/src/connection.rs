@@ -183,6 +183,7 @@ impl Connection {
                     self.start += consumed;
                     // The time of a request counts from the answer to the one before.
                     self.waits_since = Instant::now();
+                    self.context.files.note_answer(self.waits_since.into_std());
                 }
             }
             if self.context.output.is_full() {
@@ -235,7 +236,7 @@ impl Connection {
             () = stopped, if is_idle => Err(End::Server),
             () = &mut self.deadline => {
                 let now = Instant::now();
-                self.context.files.close_old(now.into_std());
+                self.context.files.close_unused(now.into_std());
                 if silent_until <= now { Err(silence) } else { Ok(()) }
             }
         }

@@ -4,19 +4,19 @@ use crate::{
     body::Content,
     error_answers::ErrorAnswer,
     identity::{Admitted, revalidates},
-    open_files::{File, KEPT_TIME_MAX, Key},
+    open_files::{File, Key, VALID_TIME_MAX},
     options::RANGES_LEN_MAX,
     request::{Broken, Context, unless_left},
 };
-use forebay_auth::{Right, UnixTime};
-use forebay_engine::{Opening, Redirects};
+use forebay_auth::{Identity, Right, UnixTime};
+use forebay_engine::{Caller, OpenRequest, Opening, Redirects};
 use forebay_front::{Failure, FailureKind};
 use forebay_http_proto::{
     Answer, Conditions, Framing, Head, PartHeads, Ranges, Status, Target, Verdict, digest_field, etag_of, has_token,
     http_date, ranges_of, wanted_digests,
 };
 use forebay_types::{ByteRange, FileKind, Side};
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 /// The attributes of a file that its answers need.
 #[derive(Clone, Copy)]
@@ -109,12 +109,22 @@ impl Context {
         Ok(())
     }
 
-    /// Opens the file of a request, and keeps it open; `None` if it is a directory.
+    /// Opens the file of a request, and keeps it open; `None` if it is a directory. A file that the connection has open is looked at as by
+    /// an open, and its use continues.
     async fn open(&mut self, head: &Head<'_>, target: &Target<'_>) -> Result<Option<File>, ErrorAnswer> {
         self.engine()?;
         let Admitted { request, caller } = self.admit(head, target, Right::Read).await?;
         if request.is_of_directory {
             return Ok(None);
+        }
+        if let Some(known) = self.files.known(head.target, head.field("authorization")) {
+            let found = self.look_again(&known, head, &request, &caller).await;
+            if !matches!(found, Ok(true)) {
+                self.files.close(head.target, head.field("authorization"));
+            }
+            if found? {
+                return Ok(Some(known));
+            }
         }
         // Before the open, so that a refused one costs the origin nothing.
         let Some(place) = self.handle_share.occupy() else {
@@ -140,13 +150,31 @@ impl Context {
         let key = Key { target: head.target.to_owned(), authorization: head.field("authorization").map(str::to_owned) };
         // The wish for a file that is cached is one of this request only.
         if !request.only_if_cached {
-            let now = UnixTime(forebay_net::clock::now_unix());
-            let rest = caller.identity.expires_at.map_or(KEPT_TIME_MAX, |end| {
-                Duration::from_secs(u64::try_from(end.0.saturating_sub(now.0)).unwrap_or(0))
-            });
-            self.files.keep(key, file.clone(), place, self.received, rest);
+            self.files.keep(key, file.clone(), place, self.received, rest_of(&caller.identity));
         }
         Ok(Some(file))
+    }
+
+    /// Whether an open would still lead to a file that the connection has open; if so, its open counts again.
+    async fn look_again(
+        &mut self,
+        known: &File,
+        head: &Head<'_>,
+        request: &OpenRequest,
+        caller: &Arc<Caller>,
+    ) -> Result<bool, ErrorAnswer> {
+        let engine = self.engine()?;
+        let looking = self.state.front.still_leads_to(&engine, &known.handle, request, caller);
+        let Ok(found) = unless_left(&self.stream, looking).await else {
+            self.is_ending = true;
+            return Err(ErrorAnswer::of_client(Status::TIMEOUT, "the client has left"));
+        };
+        let is_same = found?;
+        // A request for what is cached has not asked the origin.
+        if is_same && !request.only_if_cached {
+            self.files.renew(head.target, head.field("authorization"), self.received, rest_of(&caller.identity));
+        }
+        Ok(is_same)
     }
 
     /// Sends the planned part of a file.
@@ -196,6 +224,14 @@ impl Context {
 const CONTENT_TYPE: &str = "application/octet-stream";
 
 /// The part of a file that a GET is answered with.
+/// How long an open counts with the credentials of a client.
+fn rest_of(identity: &Identity) -> Duration {
+    let now = UnixTime(forebay_net::clock::now_unix());
+    identity.expires_at.map_or(VALID_TIME_MAX, |end| {
+        Duration::from_secs(u64::try_from(end.0.saturating_sub(now.0)).unwrap_or(0))
+    })
+}
+
 fn plan(head: &Head<'_>, facts: Facts<'_>) -> Result<Plan, ErrorAnswer> {
     let uses_ranges = judge(head, facts)?;
     let ranges = if uses_ranges { ranges_of(head.field("range"), facts.size) } else { Ranges::Whole };

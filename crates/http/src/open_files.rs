@@ -5,11 +5,11 @@ use forebay_front::HandlePlace;
 use forebay_http_proto::etag_of;
 use std::time::{Duration, Instant};
 
-/// The files that a connection keeps open between its requests: each range would otherwise be an open of its own.
-#[derive(Default)]
-pub(crate) struct OpenFiles {
+/// The files that a connection keeps open between its requests: each range would otherwise be an open of its own. A client reads a file
+/// through one open as long as it sends requests for it, so that its use is counted as one. Others than the defaults are for tests.
+pub(crate) struct OpenFiles<F = File, P = HandlePlace> {
     /// The one that was used last is at the end.
-    files: Vec<OpenFile>,
+    files: Vec<OpenFile<F, P>>,
 }
 
 /// An open file, as one request has found it.
@@ -21,16 +21,18 @@ pub(crate) struct File {
     pub(crate) mtime: Option<i64>,
 }
 
-struct OpenFile {
+struct OpenFile<F, P> {
     key: Key,
-    file: File,
+    file: F,
     /// The permission and the freshness that the open has found count until then.
     valid_until: Instant,
-    _place: HandlePlace,
+    /// The last request, or the last answer.
+    used: Instant,
+    _place: P,
 }
 
 /// The parts of a request that name a file and its client.
-#[derive(Clone, Eq, PartialEq)]
+#[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) struct Key {
     /// As it was sent, with tokens in its query.
     pub(crate) target: String,
@@ -41,34 +43,67 @@ pub(crate) struct Key {
 /// Most files that a connection keeps open.
 const FILES_MAX: usize = 8;
 
-/// How long an open counts: a change at the origin, or the end of a permission, shows in a new one.
-pub(crate) const KEPT_TIME_MAX: Duration = Duration::from_secs(5);
+/// How long an open counts: a change at the origin, or the end of a permission, shows in a further look.
+pub(crate) const VALID_TIME_MAX: Duration = Duration::from_secs(5);
 
-impl OpenFiles {
-    /// The open file of a request.
-    pub(crate) fn find(&mut self, target: &str, authorization: Option<&str>, now: Instant) -> Option<File> {
-        let is_it = |open: &OpenFile| open.key.target == target && open.key.authorization.as_deref() == authorization;
-        let place = self.files.iter().rposition(is_it)?;
+/// How long a file stays open after its last use.
+const UNUSED_TIME_MAX: Duration = Duration::from_secs(5);
+
+impl<F: Clone, P> OpenFiles<F, P> {
+    /// The open file of a request, if its open still counts.
+    pub(crate) fn find(&mut self, target: &str, authorization: Option<&str>, now: Instant) -> Option<F> {
+        let place = self.place_of(target, authorization)?;
         if self.files.get(place)?.valid_until <= now {
-            self.files.remove(place);
             return None;
         }
-        let last = self.files.len() - 1;
-        self.files.swap(place, last);
-        self.files.last().map(|open| open.file.clone())
+        let later = self.files.get_mut(place..)?;
+        later.rotate_left(1);
+        let open = later.last_mut()?;
+        open.used = now;
+        Some(open.file.clone())
     }
 
-    /// Keeps a file open that was opened at `now`, for `time_max` at most. The one that was not used for the longest time is closed for it.
-    pub(crate) fn keep(&mut self, key: Key, file: File, place: HandlePlace, now: Instant, time_max: Duration) {
+    /// The open file of a request, whether its open still counts or not.
+    pub(crate) fn known(&self, target: &str, authorization: Option<&str>) -> Option<F> {
+        self.files.get(self.place_of(target, authorization)?).map(|open| open.file.clone())
+    }
+
+    /// Keeps a file open that was opened at `now`. Its open counts for `time_max`, but not longer than usual. The file that was not used for
+    /// the longest time is closed for it.
+    pub(crate) fn keep(&mut self, key: Key, file: F, place: P, now: Instant, time_max: Duration) {
         if self.files.len() >= FILES_MAX {
             self.files.remove(0);
         }
-        self.files.push(OpenFile { key, file, valid_until: now + time_max.min(KEPT_TIME_MAX), _place: place });
+        let valid_until = now + time_max.min(VALID_TIME_MAX);
+        self.files.push(OpenFile { key, file, valid_until, used: now, _place: place });
     }
 
-    /// Closes the files whose time has ended.
-    pub(crate) fn close_old(&mut self, now: Instant) {
-        self.files.retain(|open| open.valid_until > now);
+    /// Has the open of a file count from `now` on, as if it had been opened then.
+    pub(crate) fn renew(&mut self, target: &str, authorization: Option<&str>, now: Instant, time_max: Duration) {
+        if let Some(place) = self.place_of(target, authorization) {
+            let mut open = self.files.remove(place);
+            (open.valid_until, open.used) = (now + time_max.min(VALID_TIME_MAX), now);
+            self.files.push(open);
+        }
+    }
+
+    /// Closes the file of a request.
+    pub(crate) fn close(&mut self, target: &str, authorization: Option<&str>) {
+        if let Some(place) = self.place_of(target, authorization) {
+            self.files.remove(place);
+        }
+    }
+
+    /// An answer was given at `now`: the file that was used last was in use until then.
+    pub(crate) fn note_answer(&mut self, now: Instant) {
+        if let Some(open) = self.files.last_mut() {
+            open.used = now;
+        }
+    }
+
+    /// Closes the files that are not in use any more.
+    pub(crate) fn close_unused(&mut self, now: Instant) {
+        self.files.retain(|open| open.used + UNUSED_TIME_MAX > now);
         if self.files.is_empty() {
             self.files = Vec::new();
         }
@@ -76,7 +111,19 @@ impl OpenFiles {
 
     /// The time at which the next file is to be closed.
     pub(crate) fn next_close(&self) -> Option<Instant> {
-        self.files.iter().map(|open| open.valid_until).min()
+        self.files.iter().map(|open| open.used + UNUSED_TIME_MAX).min()
+    }
+
+    fn place_of(&self, target: &str, authorization: Option<&str>) -> Option<usize> {
+        let is_it =
+            |open: &OpenFile<F, P>| open.key.target == target && open.key.authorization.as_deref() == authorization;
+        self.files.iter().rposition(is_it)
+    }
+}
+
+impl<F, P> Default for OpenFiles<F, P> {
+    fn default() -> Self {
+        Self { files: Vec::new() }
     }
 }
 
@@ -85,5 +132,59 @@ impl File {
         let stat = handle.stat();
         let validator = stat.validator();
         Self { etag: etag_of(stat.size, &validator), mtime: validator.mtime(), handle }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::rc::Rc;
+
+    type Files = OpenFiles<&'static str, Rc<()>>;
+
+    fn key(target: &str) -> Key {
+        Key { target: target.to_owned(), authorization: None }
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "some moment; nothing depends on which")]
+    fn now() -> Instant {
+        Instant::now()
+    }
+
+    #[test]
+    fn a_file_in_use_stays_open_while_its_open_is_renewed() {
+        let (mut files, place, start) = (Files::default(), Rc::new(()), now());
+        let at = |seconds| start + Duration::from_secs(seconds);
+        files.keep(key("/a"), "a", Rc::clone(&place), start, VALID_TIME_MAX);
+        assert_eq!(files.find("/a", None, at(4)), Some("a"));
+        assert_eq!(files.find("/a", None, at(5)), None, "it is looked at again");
+        assert_eq!(files.known("/a", None), Some("a"));
+        files.close_unused(at(8));
+        assert_eq!(files.next_close(), Some(at(9)));
+        files.renew("/a", None, at(8), Duration::from_secs(2));
+        assert_eq!(files.find("/a", None, at(9)), Some("a"));
+        assert_eq!(files.find("/a", None, at(10)), None, "the credentials have expired");
+        files.note_answer(at(20));
+        files.close_unused(at(24));
+        assert_eq!(Rc::strong_count(&place), 2, "a long answer was a use");
+        files.close_unused(at(25));
+        assert_eq!((Rc::strong_count(&place), files.next_close()), (1, None));
+    }
+
+    #[test]
+    fn files_are_those_of_their_credentials_and_the_oldest_makes_room() {
+        let (mut files, start) = (Files::default(), now());
+        let places: Vec<Rc<()>> = (0..FILES_MAX + 1).map(|_| Rc::default()).collect();
+        let names = ["/0", "/1", "/2", "/3", "/4", "/5", "/6", "/7"];
+        for (place, name) in places.iter().zip(names) {
+            files.keep(key(name), name, Rc::clone(place), start, VALID_TIME_MAX);
+        }
+        assert_eq!(files.find("/0", Some("Bearer x"), start), None);
+        assert_eq!(files.find("/0", None, start), Some("/0"));
+        files.keep(key("/8"), "/8", Rc::clone(&places[8]), start, VALID_TIME_MAX);
+        let open: Vec<bool> = places.iter().map(|place| Rc::strong_count(place) == 2).collect();
+        assert_eq!(open, [true, false, true, true, true, true, true, true, true]);
+        files.close("/2", None);
+        assert_eq!((files.known("/2", None), files.known("/3", None)), (None, Some("/3")));
     }
 }

@@ -114,6 +114,7 @@ impl Event {
                 address,
                 organization: self.client.organization.as_deref(),
                 program: &self.client.program,
+                protocol: self.client.protocol.as_str(),
             },
             lfn: &self.lfn,
             names: &names,

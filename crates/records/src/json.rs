@@ -63,6 +63,7 @@ impl Client<'_> {
             object.text("client_ip", &address.to_string());
             object.flag("ipv6", address.is_ipv6());
         }
+        object.text("protocol", self.protocol);
         object.text("appinfo", self.program);
     }
 }

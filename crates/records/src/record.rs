@@ -93,6 +93,8 @@ pub struct Client<'a> {
     pub organization: Option<&'a str>,
     /// The client's program, as it says.
     pub program: &'a str,
+    /// The protocol of its connection, as the accounting of grids names it.
+    pub protocol: &'a str,
 }
 
 /// The reads of one open, and where their bytes came from.

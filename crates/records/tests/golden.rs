@@ -20,6 +20,7 @@ fn client() -> Client<'static> {
         address: "192.0.2.7".parse().ok(),
         organization: Some("cms"),
         program: "cmsRun",
+        protocol: "xroot",
     }
 }
 
@@ -88,7 +89,7 @@ fn a_close_has_the_names_of_collectors() {
         r#"{"record_id":"ab-17","@timestamp":1700000002500,"event":"close","start_time":1700000000000,"#,
         r#""end_time":1700000002500,"operation_time":2.500,"server_site":"LAB","server_host":"cache1.example","#,
         r#""instance":"forebay","version":"1.2.3","user":"ann \"x\"\n","vo":"cms","client_host":"192.0.2.7","#,
-        r#""client_domain":"192.0.2.0/24","client_ip":"192.0.2.7","ipv6":false,"appinfo":"cmsRun","#,
+        r#""client_domain":"192.0.2.0/24","client_ip":"192.0.2.7","ipv6":false,"protocol":"xroot","appinfo":"cmsRun","#,
         r#""file_lfn":"/store/mc/Run3/DYto2L/MINIAODSIM/v2/0/f.root","file_size":1048576,"#,
         r#""dataset":"/DYto2L/Run3-v2/MINIAODSIM","tier":"MINIAODSIM","primary":"DYto2L","campaign":"Run3","#,
         r#""origin":"o1.example:1094","status":"ok","decision":"cache","read_bytes":1500,"read_single_bytes":1000,"#,

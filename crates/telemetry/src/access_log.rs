@@ -3,7 +3,7 @@
 //! Names that a peer has chosen are recorded as strings, which every format of [`crate::init_logging`] quotes and escapes, so
 //! that no file name can forge a line.
 
-use crate::file_events::{Client, CloseEvent, DirectEvent, FailedEvent, FileEvents, RefusedEvent};
+use crate::file_events::{Client, CloseEvent, DirectEvent, FailedEvent, FileEvents, OpenPurpose, RefusedEvent};
 use forebay_types::Outcome;
 use parking_lot::Mutex;
 use std::time::{Duration, Instant};
@@ -58,6 +58,10 @@ impl FileEvents for AccessLog {
     }
 
     fn closed(&self, event: &CloseEvent<'_>) {
+        // The open that it is about has a line of its own.
+        if event.purpose == OpenPurpose::Check {
+            return;
+        }
         let origin = event.origin.map_or_else(String::new, ToString::to_string);
         tracing::info!(
             target: ACCESS_TARGET,

@@ -86,6 +86,8 @@ pub enum OpenPurpose {
     Read,
     /// The cache fetches it to its end, because a client or an operator wants it here. No client reads through this open.
     Complete,
+    /// A front looks whether a client that has the file open may go on reading it, through its other open.
+    Check,
 }
 
 /// A client was sent to a file of the cache, which it reads by itself: nothing more is reported of these reads.

@@ -203,6 +203,15 @@ impl Source {
             Self::Local { stat, .. } => stat.size,
         }
     }
+
+    /// Whether both are the same copy of the same file.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Cached(one), Self::Cached(other)) => Arc::ptr_eq(one, other),
+            (Self::Local { stat: one, .. }, Self::Local { stat: other, .. }) => one == other,
+            _ => false,
+        }
+    }
 }
 
 impl Opened {

@@ -51,6 +51,21 @@ impl Engine {
         self.open_for(request, caller, OpenPurpose::Read).await
     }
 
+    /// Whether an open of the file would still lead a client to what it reads through `handle`. The request and the caller are checked as
+    /// by [`Self::open`]; the client's use of the file continues, and is not counted as a further one.
+    ///
+    /// # Errors
+    /// As for [`Self::open`].
+    pub async fn still_leads_to(
+        &self,
+        handle: &Handle,
+        request: &OpenRequest,
+        caller: &Arc<Caller>,
+    ) -> Result<bool, Error> {
+        let opened = self.open_for(request, caller, OpenPurpose::Check).await?;
+        Ok(opened.opened.source.is_same(&handle.opened.source))
+    }
+
     pub(crate) async fn open_for(
         &self,
         request: &OpenRequest,

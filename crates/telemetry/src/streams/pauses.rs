@@ -5,8 +5,8 @@ use crate::{FileUse, file_events::Client};
 use forebay_monitoring::Transferred;
 use std::collections::{HashMap, VecDeque};
 
-/// Seconds after a close in which an open of the same file on the same connection continues its record. The HTTP front opens a file
-/// that is in use again every five seconds.
+/// Seconds after a close in which an open of the same file on the same connection continues its record. The HTTP front closes a file
+/// that is not used for five seconds, and earlier if the connection has used eight others since.
 const PAUSE_S: i64 = 10;
 
 /// Files that wait at most; further ones end without a wait. 10,000 closes per second come for the length of a pause.
