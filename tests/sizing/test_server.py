@@ -99,3 +99,21 @@ def _simulated(ground: Ground, site: Site) -> dict[str, dict[str, object]] | Non
     result = forebay.run(ground, "simulate", str(site.store), "--sizes", "1TB", "--json")
     report: dict[str, dict[str, object]] = json.loads(result.stdout) if result.returncode == 0 else {}
     return report if report and report["records"]["read_bytes"] == size(READS) else None
+
+
+def test_the_curve_continues_after_a_restart_with_the_records(ground: Ground) -> None:
+    store = ground.directory("store")
+    with ScriptedOrigin(dict(FILES)) as origin:
+        configuration = {"export": [{"origins": [origin.url]}], "records": {"path": str(store / "records")}}
+        for round_number in (1, 2):
+            with Site(ground, configuration, store=store) as running:
+                for path in READS:
+                    clients.fetch("forebay-get", ground, running.server.file_url(path))
+                expected = round_number * len(READS)
+                report = until(
+                    lambda site=running, count=expected: (now := site.get("/sizing"))["accesses"] == count and now,  # type: ignore[misc]
+                    "the reads of both times are counted",
+                )
+    assert report["first_accesses"] == len(FILES)
+    assert (report["files"], report["once_files"], report["read_bytes"]) == (3, 0, 2 * size(READS))
+    assert report["datasets"][0]["accesses"] == 6

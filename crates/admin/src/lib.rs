@@ -9,6 +9,7 @@ mod answer;
 mod api;
 mod body;
 mod call;
+mod earlier_reads;
 mod entry_name;
 mod job;
 mod jobs;

@@ -36,9 +36,9 @@ pub struct Sizing {
     /// Those of them that were read once.
     pub once_files: u64,
     pub once_bytes: u64,
-    /// Data tiers since the start, those with the most bytes first.
+    /// Data tiers since then, those with the most bytes first.
     pub tiers: Vec<ReadGroup>,
-    /// Datasets since the start, the 100 with the most bytes.
+    /// Datasets since then, the 100 with the most bytes.
     pub datasets: Vec<ReadGroup>,
 }
 

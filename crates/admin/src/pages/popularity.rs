@@ -71,7 +71,7 @@ fn report(sizing: &Sizing, present: u64, added: Option<u64>) -> Markup {
             }
             (sizes(sizing, present, added))
             p.note {
-                "LRU caches without watermarks, from the reads since the start. First reads are misses at any size. "
+                "LRU caches without watermarks, from the reads since the time above. First reads are misses at any size. "
                 "Compare how long files stay with the times between uses below."
                 @if let Some(size) = sizing.size_max { " The curve holds up to " (bytes(size)) "." }
             }

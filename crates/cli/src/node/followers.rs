@@ -68,7 +68,8 @@ fn follow_reads(config: &Config, is_administered: bool) -> Option<Popularity> {
     if !(is_administered && config.is_cache()) || config.server.role == Role::Manager {
         return None;
     }
-    Some(Popularity::new((forebay_net::clock::monotonic(), forebay_net::clock::now_unix())))
+    let records = config.records.files.as_ref().map(|files| files.directory.clone());
+    Some(Popularity::new((forebay_net::clock::monotonic(), forebay_net::clock::now_unix()), records))
 }
 
 /// Starts accounting streams and summary reports, if they have a collector.
