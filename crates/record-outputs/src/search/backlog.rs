@@ -14,7 +14,7 @@ use std::{
 /// Bytes of records that are sent together at most, and of a file of the spool.
 pub(super) const SEGMENT_LEN: usize = 1 << 20;
 
-/// Bytes of records in memory. More are dropped if they cannot be written to the spool.
+/// Bytes of records in memory. More are written to the spool, or dropped if that cannot be done.
 const MEMORY_MAX: u64 = 8 << 20;
 
 /// Permissions of the spool's files: they name users and the files that these read.
@@ -102,7 +102,16 @@ impl Backlog {
             }
             _ => self.segments.push_back(Segment::Memory(lines.clone())),
         }
+        // A server that takes its time has not failed yet.
+        if self.memory_len() > MEMORY_MAX {
+            self.persist();
+        }
         self.make_room();
+    }
+
+    /// Bytes of records in memory, without those that are being sent.
+    fn memory_len(&self) -> u64 {
+        self.segments.iter().filter(|segment| matches!(segment, Segment::Memory(_))).map(Segment::len).sum()
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -212,14 +221,14 @@ impl Backlog {
 
     /// Drops the oldest records until the others fit.
     fn make_room(&mut self) {
-        let is_memory = |segment: &&Segment| matches!(segment, Segment::Memory(_));
         let sum = |segments: &VecDeque<Segment>| segments.iter().map(Segment::len).sum::<u64>();
         while sum(&self.segments) > self.total_max {
             let Some(oldest) = self.segments.pop_front() else { return };
             self.drop_records(oldest);
         }
-        while self.segments.iter().filter(is_memory).map(Segment::len).sum::<u64>() > MEMORY_MAX {
-            let Some(oldest) = self.segments.iter().position(|segment| is_memory(&segment)) else { return };
+        while self.memory_len() > MEMORY_MAX {
+            let is_memory = |segment: &Segment| matches!(segment, Segment::Memory(_));
+            let Some(oldest) = self.segments.iter().position(is_memory) else { return };
             let Some(oldest) = self.segments.remove(oldest) else { return };
             self.drop_records(oldest);
         }
@@ -327,6 +336,18 @@ mod tests {
         let mut memory = Backlog::open(None, 1 << 30, metrics.clone());
         (0..10).for_each(|_| memory.push(&lines(&block)));
         assert_eq!(metrics.records_dropped(RecordOutput::OpenSearch), 3 + 2, "8 MiB are kept without a directory");
+    }
+
+    #[test]
+    fn the_spool_takes_what_memory_has_no_room_for() {
+        let root = tempfile::tempdir().unwrap();
+        let metrics = Metrics::new();
+        let mut backlog = Backlog::open(Some(root.path().to_owned()), 1 << 30, metrics.clone());
+        let block = format!("{}\n", "x".repeat(SEGMENT_LEN - 1));
+        (0..12).for_each(|_| backlog.push(&lines(&block)));
+        assert_eq!((metrics.records_dropped(RecordOutput::OpenSearch), files(root.path())), (0, 9));
+        let sent = std::iter::from_fn(|| taken(&mut backlog).inspect(|_| backlog.sent())).count();
+        assert_eq!((sent, files(root.path())), (12, 0));
     }
 
     #[test]
