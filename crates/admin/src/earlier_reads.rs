@@ -70,7 +70,8 @@ mod tests {
         write("records-20261101T000000Z-000001.jsonl", &format!("{}\n{}\n", line("/a", at), line("/b", at + 1000)));
         write("other.jsonl", &line("/c", at));
         let accesses = read_records(root.path()).unwrap();
-        let found: Vec<_> = accesses.list().iter().map(|access| (access.file, access.at_ms - at, access.read)).collect();
+        let found: Vec<_> =
+            accesses.list().iter().map(|access| (access.file, access.at_ms - at, access.read)).collect();
         assert_eq!(found, [(0, 0, 5), (1, 1000, 5), (1, 2000, 5)]);
         assert!(read_records(&root.path().join("missing")).is_err());
     }

@@ -227,9 +227,9 @@ const CONTENT_TYPE: &str = "application/octet-stream";
 /// How long an open counts with the credentials of a client.
 fn rest_of(identity: &Identity) -> Duration {
     let now = UnixTime(forebay_net::clock::now_unix());
-    identity.expires_at.map_or(VALID_TIME_MAX, |end| {
-        Duration::from_secs(u64::try_from(end.0.saturating_sub(now.0)).unwrap_or(0))
-    })
+    identity
+        .expires_at
+        .map_or(VALID_TIME_MAX, |end| Duration::from_secs(u64::try_from(end.0.saturating_sub(now.0)).unwrap_or(0)))
 }
 
 fn plan(head: &Head<'_>, facts: Facts<'_>) -> Result<Plan, ErrorAnswer> {
