@@ -26,7 +26,7 @@ BASE ?= HEAD
 # Crates whose dependencies are Rust alone.
 PURE_CRATES := types proto cache adopt structure monitoring records sizing
 
-.PHONY: help setup build plugin deb demo demo-site picture test lint python-lint format tidy clippy quick pure unit doc costs blackbox lab lab-quick lab-test fuzz-smoke sim soak-purge soak-neighbours bench micro profile bench-tools clean libraries FORCE
+.PHONY: help setup build plugin deb demo demo-site picture test lint python-lint format tidy clippy quick pure unit doc costs blackbox lab lab-quick lab-test fuzz-smoke sim soak-purge soak-neighbours bench simulate-year micro profile bench-tools clean libraries FORCE
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
@@ -143,6 +143,9 @@ profile: $(BINARY) ## call tree and flame graph of a warm server at 64 connectio
 bench: $(BINARY) ## Forebay, XCache and a plain server side by side; XROOTD_PREFIX=DIR measures another XRootD, BENCH=--quick tries it out
 	tests/install-tools.sh
 	$(CARGO) run --release --locked -p forebay-bench -- compare $(if $(XROOTD_PREFIX),--xrootd-prefix $(XROOTD_PREFIX)) $(BENCH)
+
+simulate-year: $(BINARY) ## simulate a generated year of a site, 10,000,000 accesses, with 12 sizes and 3 policies, within a minute; RECORD=FILE keeps the figures
+	$(PYTHON) bench/simulate.py --forebay $(BINARY) $(if $(RECORD),--record $(abspath $(RECORD)))
 
 clean: ## remove what was built, installed and generated here
 	$(CARGO) clean

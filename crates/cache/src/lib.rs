@@ -58,8 +58,9 @@ pub use pattern::{PathPattern, PathPatternError};
 pub use placement::{Candidate, placement_hash, placement_order, weight_for_new};
 pub use plan::{BlockState, CHECK_LEN_MAX, FILL_LEN_MAX, FillId, Piece, PlanLimits, plan_read};
 pub use purge::{
-    Budget, DiskSpace, EXPIRIES_MAX, Expiry, Extent, Footprint, Goal, Headroom, Ledger, Mark, Marks, PurgeRules,
-    PurgeRun, Quota, Scope, Victim, disk_headroom, headroom, plan_purge, plan_purge_of_full_disk, plan_purge_to,
+    Budget, DiskSpace, EXPIRIES_MAX, Expiry, Extent, Footprint, Goal, Headroom, KeyClass, Ledger, Mark, Marks,
+    PurgeRules, PurgeRun, Quota, Scope, Victim, disk_headroom, headroom, plan_purge, plan_purge_of_full_disk,
+    plan_purge_to,
 };
 pub use rate_limiter::RateLimiter;
 pub use read_ahead::{

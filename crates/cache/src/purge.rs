@@ -12,7 +12,7 @@ mod run;
 
 pub use expiry::{EXPIRIES_MAX, Expiry};
 pub use footprint::Footprint;
-pub use ledger::Ledger;
+pub use ledger::{KeyClass, Ledger};
 pub use plan::{
     Budget, DiskSpace, Extent, Goal, Headroom, Mark, Marks, PurgeRules, Quota, Scope, disk_headroom, headroom,
     plan_purge, plan_purge_of_full_disk, plan_purge_to,

@@ -1,13 +1,15 @@
 //! Replacement policies, which select the entry that is worth least, behind one interface, [`Replacement`].
 //!
 //! A policy holds no key and reads no clock: entries are numbers with a size, a time of last use and a [`Partition`], and about
-//! a hundred bytes each. Given the same calls it gives the same answers. All calls cost O(log n) at most.
+//! a hundred bytes each. Given the same calls it gives the same answers. All calls cost O(log n), in the mean of many.
 
 mod entries;
+mod line;
+mod rank_heap;
 mod ranked;
 mod s3_fifo;
 
-pub(crate) use entries::{Facts, NewEntry, Partition, Replacement};
+pub(crate) use entries::{Entries, Facts, NewEntry, Partition, Replacement, Slot};
 
 forebay_types::named_enum! {
     /// The policies there are.
@@ -25,12 +27,12 @@ forebay_types::named_enum! {
 }
 
 impl Policy {
-    /// A policy without entries.
-    pub(crate) fn build(self) -> Box<dyn Replacement> {
+    /// A policy that keeps its entries in `entries`.
+    pub(crate) fn build(self, entries: Entries) -> Box<dyn Replacement> {
         match self {
-            Self::Lru => Box::new(ranked::Ranked::new(ranked::LastUse)),
-            Self::S3Fifo => Box::new(s3_fifo::S3Fifo::default()),
-            Self::Gdsf => Box::new(ranked::Ranked::new(ranked::Worth::default())),
+            Self::Lru => Box::new(ranked::Ranked::new(ranked::LastUse, entries)),
+            Self::S3Fifo => Box::new(s3_fifo::S3Fifo::new(entries)),
+            Self::Gdsf => Box::new(ranked::Ranked::new(ranked::Worth::default(), entries)),
         }
     }
 }

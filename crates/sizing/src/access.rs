@@ -66,11 +66,20 @@ impl Accesses {
     ///
     /// # Errors
     /// When a limit of the table is reached.
-    pub fn add(&mut self, key: CacheKey, size: Option<u64>, user: &str, mut access: Access) -> Result<(), Full> {
+    pub fn add(&mut self, key: CacheKey, size: Option<u64>, user: &str, access: Access) -> Result<(), Full> {
+        let file = self.file_number(key)?;
+        self.add_to(file, size, user, access)
+    }
+
+    /// Adds an access to the file of this number, as [`Self::add`] does.
+    ///
+    /// # Errors
+    /// When a limit of the table is reached.
+    pub(crate) fn add_to(&mut self, file: u32, size: Option<u64>, user: &str, mut access: Access) -> Result<(), Full> {
         if self.list.len() == ACCESSES_MAX {
             return Err(Full { max: ACCESSES_MAX, what: "accesses" });
         }
-        access.file = self.file_number(key)?;
+        access.file = file;
         access.user = self.user_number(user);
         if let Some(file) = self.files.get_mut(access.file as usize) {
             file.size = file.size.max(size.unwrap_or(access.read));
@@ -109,17 +118,16 @@ impl Accesses {
         Some((self.list.first()?.at_ms, self.list.last()?.at_ms))
     }
 
+    /// The number of the file whose key is `text`, if there is one.
+    pub(crate) fn known_file(&self, text: &str) -> Option<u32> {
+        self.find(text).ok()
+    }
+
     fn file_number(&mut self, key: CacheKey) -> Result<u32, Full> {
-        let mut hasher = DefaultHasher::new();
-        key.hash(&mut hasher);
-        let mut hash = hasher.finish();
-        // Names are held once: the map has their hashes, and the next number in place of one that is taken by another name.
-        while let Some(&number) = self.file_numbers.get(&hash) {
-            if self.files.get(number as usize).is_some_and(|file| file.key == key) {
-                return Ok(number);
-            }
-            hash = hash.wrapping_add(1);
-        }
+        let hash = match self.find(key.as_str()) {
+            Ok(number) => return Ok(number),
+            Err(hash) => hash,
+        };
         let full = Full { max: FILES_MAX, what: "files" };
         let number = u32::try_from(self.files.len()).map_err(|_| full)?;
         if self.files.len() == FILES_MAX {
@@ -128,6 +136,21 @@ impl Accesses {
         self.files.push(File { key, size: 0 });
         self.file_numbers.insert(hash, number);
         Ok(number)
+    }
+
+    /// The number of a file by the text of its key, or else the place in the map that is free for it.
+    fn find(&self, text: &str) -> Result<u32, u64> {
+        let mut hasher = DefaultHasher::new();
+        text.hash(&mut hasher);
+        let mut hash = hasher.finish();
+        // Names are held once: the map has their hashes, and the next number in place of one that is taken by another name.
+        while let Some(&number) = self.file_numbers.get(&hash) {
+            if self.files.get(number as usize).is_some_and(|file| file.key.as_str() == text) {
+                return Ok(number);
+            }
+            hash = hash.wrapping_add(1);
+        }
+        Err(hash)
     }
 
     fn user_number(&mut self, user: &str) -> u32 {

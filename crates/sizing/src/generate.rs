@@ -274,7 +274,7 @@ impl Dataset {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Access, Accesses, Admission, Cell, Ratios, Scenario, Window, replay};
+    use crate::{Access, Accesses, Admission, Cell, Ratios, Replays, Scenario, Window};
     use forebay_cache::{CacheKey, Policy};
 
     const SCALE: f64 = 0.02;
@@ -296,7 +296,8 @@ mod tests {
         let of_seed = |seed| {
             let accesses = accesses(profile, seed, 700);
             let all = Admission::by_rules(&accesses, &Scenario::default().decisions);
-            let outcome = replay(&accesses, &all, &Scenario::default(), Cell { policy: Policy::Lru, size });
+            let outcome =
+                Replays::new(&accesses, &Scenario::default()).replay(&all, Cell { policy: Policy::Lru, size });
             let window = Window::after_filling(std::slice::from_ref(&outcome), accesses.span_ms().unwrap());
             assert!(window.is_warm(&outcome));
             let ratios = Ratios::of(&outcome.periods, window);

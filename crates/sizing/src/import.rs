@@ -153,7 +153,12 @@ impl Import {
         let user = user.rsplit_once('@').map_or(user, |(user, _)| user);
         let size = bytes(values, Field::Size, "size")?;
         let access = access_of(values, size)?;
-        Ok(self.accesses.add(key_of(path)?, size, user, access)?)
+        // Most records are of files that are known, by the same spelling.
+        match self.accesses.known_file(path) {
+            Some(file) => self.accesses.add_to(file, size, user, access)?,
+            None => self.accesses.add(key_of(path)?, size, user, access)?,
+        }
+        Ok(())
     }
 
     fn trace_open(&mut self, number: i64, values: &Values<'_>) -> Result<(), Problem> {

@@ -3,7 +3,7 @@
 //! Nothing here opens a file, reads a clock or starts a thread: lines and records go in, values come out.
 //!
 //! - An [`Import`] reads lines of JSON and CSV in the dialects of collectors, and the accesses of cinfos, into [`Accesses`].
-//! - [`replay`] passes [`Accesses`] through the ledger, policy, marks, quotas and rules of the cache; an [`Outcome`] holds its
+//! - [`Replays`] pass [`Accesses`] through the ledger, policy, marks, quotas and rules of the cache; an [`Outcome`] holds its
 //!   sums by period, of which [`Ratios`] are computed with their uncertainty.
 //! - A [`Join`] finds the input of jobs among accesses, for their [`Efficiency`] by its source and a [`JobReport`] of it.
 //! - A [`ReuseCurve`] follows the accesses of a running cache, and shows what LRU caches of all sizes would have made of them.
@@ -22,7 +22,9 @@ mod outcome;
 mod recency;
 mod replay;
 mod reuse;
+mod simulated_cache;
 mod summary;
+mod tiers;
 mod time;
 mod top;
 
@@ -35,7 +37,8 @@ pub use import::{Import, LINE_LEN_MAX, Problem};
 pub use job_report::{JobReport, JobRow};
 pub use jobs::{DataSource, Input, JOBS_MAX, JOIN_SLACK_MS, Job, JobImport, Join};
 pub use outcome::{Outcome, PERIODS, Period, Ratio, Ratios, Window, measured};
-pub use replay::{Admission, Cell, Scenario, Unit, replay};
+pub use replay::{Admission, Cell, Replays, Scenario, Unit};
 pub use reuse::{CurvePoint, Group, Interval, REUSE_DAYS, REUSE_FILES_MAX, Reuse, ReuseCurve, Use, WorkingSet};
 pub use summary::Summary;
+pub use tiers::{TierSums, Tiers};
 pub use time::{parse_time_ms, time_ms};

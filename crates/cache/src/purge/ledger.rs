@@ -8,11 +8,11 @@ use super::{
 };
 use crate::{
     CacheKey, EntryId,
-    replacement::{Facts, NewEntry, Partition, Replacement},
+    replacement::{Entries, Facts, NewEntry, Partition, Replacement, Slot},
 };
 use forebay_types::PurgeReason;
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::BTreeMap,
     hash::{DefaultHasher, Hash, Hasher},
 };
 
@@ -27,22 +27,51 @@ pub struct Ledger {
     expiries: Vec<Expiry>,
     lifetimes: Lifetimes,
     held: BTreeMap<Partition, Footprint>,
-    leaving: BTreeSet<EntryId>,
     unaccounted: Unaccounted,
     /// Until when entries are pinned, in seconds of the Unix epoch.
     pins: BTreeMap<EntryId, i64>,
 }
 
+/// The quota, expiry and hash of a key, computed once for entries that come and go often.
+#[derive(Clone, Copy, Debug)]
+pub struct KeyClass {
+    quota: Option<u16>,
+    expiry: Option<u8>,
+    hash: u32,
+}
+
+impl PurgeRules {
+    /// The class of a key in ledgers with these rules.
+    pub fn class_of(&self, key: &CacheKey) -> KeyClass {
+        KeyClass::of(key, &self.quotas, &self.expiries)
+    }
+}
+
+impl KeyClass {
+    fn of(key: &CacheKey, quotas: &[Quota], expiries: &[Expiry]) -> Self {
+        Self { quota: quota_of(quotas, key), expiry: expiry_of(expiries, key, None), hash: hash_of(key) }
+    }
+}
+
 impl Ledger {
-    /// A ledger without entries.
+    /// A ledger without entries, whose numbers may be any.
     pub fn new(rules: &PurgeRules) -> Self {
+        Self::of(rules, Entries::sparse())
+    }
+
+    /// A ledger without entries, for those with numbers below `count`, of which many are known at a time: it is faster, and takes four bytes for
+    /// each number. Others are not taken in.
+    pub fn of_dense_numbers(rules: &PurgeRules, count: usize) -> Self {
+        Self::of(rules, Entries::dense(count))
+    }
+
+    fn of(rules: &PurgeRules, entries: Entries) -> Self {
         Self {
-            policy: rules.policy.build(),
+            policy: rules.policy.build(entries),
             quotas: rules.quotas.clone(),
             expiries: rules.expiries.clone(),
             lifetimes: Lifetimes::new(rules),
             held: BTreeMap::new(),
-            leaving: BTreeSet::new(),
             unaccounted: Unaccounted::default(),
             pins: BTreeMap::new(),
         }
@@ -51,16 +80,30 @@ impl Ledger {
     /// Takes in an entry of `key` on disk number `disk`, of which `present_bytes` are there; a second one of the same number
     /// is ignored. It was last used at `last_use_ms` (milliseconds of the Unix epoch), for the `uses`-th time.
     pub fn insert(&mut self, id: EntryId, key: &CacheKey, disk: u16, present_bytes: u64, last_use_ms: i64, uses: u64) {
-        if self.policy.facts(id).is_some() {
-            return;
+        let class = KeyClass::of(key, &self.quotas, &self.expiries);
+        if self.insert_classified(id, class, disk, present_bytes, last_use_ms, uses) {
+            self.unaccounted.note_reported(key, present_bytes);
         }
-        let partition = Partition { disk, quota: quota_of(&self.quotas, key) };
+    }
+
+    /// Takes in an entry as [`Self::insert`] does, whose growth was not noted by its key before. Whether it was not known yet.
+    pub fn insert_classified(
+        &mut self,
+        id: EntryId,
+        class: KeyClass,
+        disk: u16,
+        present_bytes: u64,
+        last_use_ms: i64,
+        uses: u64,
+    ) -> bool {
+        let partition = Partition { disk, quota: class.quota };
         let footprint = Footprint::of_entry(present_bytes);
-        let facts =
-            Facts { id, partition, bytes: footprint.bytes, last_use_ms, expiry: expiry_of(&self.expiries, key, None) };
-        self.policy.insert(NewEntry { facts, uses, key_hash: hash_of(key) });
-        *self.held.entry(partition).or_default() += footprint;
-        self.unaccounted.note_reported(key, present_bytes);
+        let facts = Facts { id, partition, bytes: footprint.bytes, last_use_ms, expiry: class.expiry };
+        let is_new = self.policy.insert(NewEntry { facts, uses, key_hash: class.hash });
+        if is_new {
+            *self.held.entry(partition).or_default() += footprint;
+        }
+        is_new
     }
 
     /// Notes at once that of the entry of `key` on disk number `disk` `present` bytes are there, and `before` were; `None` when
@@ -97,12 +140,11 @@ impl Ledger {
 
     /// Notes how many bytes of an entry, whose key is `key`, are there according to the index.
     pub fn resized(&mut self, id: EntryId, key: &CacheKey, present_bytes: u64) {
-        let Some(facts) = self.policy.facts(id) else { return };
         let footprint = Footprint::of_entry(present_bytes);
-        self.policy.resized(id, footprint.bytes);
-        if !self.leaving.contains(&id) {
-            let held = self.held.entry(facts.partition).or_default();
-            *held -= Footprint::of_facts(facts.bytes);
+        let Some(before) = self.policy.resized(id, footprint.bytes) else { return };
+        if !before.is_leaving {
+            let held = self.held.entry(before.facts.partition).or_default();
+            *held -= Footprint::of_facts(before.facts.bytes);
             *held += footprint;
         }
         self.unaccounted.note_reported(key, present_bytes);
@@ -110,10 +152,10 @@ impl Ledger {
 
     /// Forgets an entry that is gone; returns the room it took.
     pub fn removed(&mut self, id: EntryId) -> Footprint {
-        let Some(facts) = self.policy.remove(id) else { return Footprint::ZERO };
-        let footprint = Footprint::of_facts(facts.bytes);
-        if !self.leaving.remove(&id) {
-            *self.held.entry(facts.partition).or_default() -= footprint;
+        let Some(record) = self.policy.remove(id) else { return Footprint::ZERO };
+        let footprint = Footprint::of_facts(record.facts.bytes);
+        if !record.is_leaving {
+            *self.held.entry(record.facts.partition).or_default() -= footprint;
         }
         self.pins.remove(&id);
         footprint
@@ -121,14 +163,15 @@ impl Ledger {
 
     /// Keeps an entry from being a victim until `until`, in seconds of the Unix epoch.
     pub fn pin(&mut self, id: EntryId, until: i64) {
-        if self.policy.facts(id).is_some() {
+        if self.policy.entries().slot(id).is_some() {
             self.pins.insert(id, until);
             self.policy.park(id);
         }
     }
 
     pub fn unpin(&mut self, id: EntryId) {
-        if self.pins.remove(&id).is_some() && !self.leaving.contains(&id) {
+        let is_leaving = || self.policy.entries().of(id).is_some_and(|(_, record)| record.is_leaving);
+        if self.pins.remove(&id).is_some() && !is_leaving() {
             self.policy.unpark(id);
         }
     }
@@ -190,12 +233,13 @@ impl Ledger {
     /// An entry that was not used for too long at `now_ms`, from now on leaving, and why; `None` when it may not go, or was
     /// used meanwhile.
     pub(crate) fn take_expired(&mut self, id: EntryId, now_ms: i64) -> Option<(Facts, PurgeReason)> {
-        if self.leaving.contains(&id) || self.pins.contains_key(&id) {
+        let (slot, record) = self.policy.entries().of(id)?;
+        if record.is_leaving || self.pins.contains_key(&id) {
             return None;
         }
-        let facts = self.policy.facts(id)?;
+        let facts = record.facts;
         let reason = self.reason_to_go(&facts, now_ms)?;
-        self.leave(facts);
+        self.leave(slot, &facts);
         Some((facts, reason))
     }
 
@@ -212,17 +256,18 @@ impl Ledger {
             let of_quota = held.iter().filter(|(partition, _)| partition.quota == Some(number)).map(|(_, held)| *held);
             min_bytes > 0 && of_quota.sum::<Footprint>().bytes.saturating_sub(facts.bytes) < min_bytes
         };
-        let facts = self.policy.next(&|facts| scope.includes(facts.partition) && !is_spared(facts))?;
-        self.leave(facts);
+        let (slot, facts) = self.policy.next(&|facts| scope.includes(facts.partition) && !is_spared(facts))?;
+        self.leave(slot, &facts);
         Some(facts)
     }
 
     pub(crate) fn stay(&mut self, id: EntryId) {
-        if !self.leaving.remove(&id) {
+        let Some(slot) = self.policy.entries().slot(id) else { return };
+        let Some(record) = self.policy.entries_mut().get_mut(slot) else { return };
+        if !std::mem::take(&mut record.is_leaving) {
             return;
         }
-        let Some(facts) = self.policy.facts(id) else { return };
-        *self.held.entry(facts.partition).or_default() += Footprint::of_facts(facts.bytes);
+        *self.held.entry(record.facts.partition).or_default() += Footprint::of_facts(record.facts.bytes);
         if !self.pins.contains_key(&id) {
             self.policy.unpark(id);
         }
@@ -237,9 +282,11 @@ impl Ledger {
         max_bytes.is_some_and(|max_bytes| self.quota_usage(number).bytes > max_bytes)
     }
 
-    fn leave(&mut self, facts: Facts) {
-        self.policy.park(facts.id);
-        self.leaving.insert(facts.id);
+    fn leave(&mut self, slot: Slot, facts: &Facts) {
+        self.policy.withdraw(slot);
+        if let Some(record) = self.policy.entries_mut().get_mut(slot) {
+            record.is_leaving = true;
+        }
         *self.held.entry(facts.partition).or_default() -= Footprint::of_facts(facts.bytes);
     }
 }

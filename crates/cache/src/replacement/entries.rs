@@ -2,7 +2,10 @@
 
 use crate::EntryId;
 use std::{
-    collections::{BTreeMap, BTreeSet, HashMap},
+    collections::{
+        HashMap,
+        hash_map::{Entry, VacantEntry},
+    },
     fmt,
     hash::{BuildHasher, Hasher},
 };
@@ -47,18 +50,18 @@ pub(crate) trait Replacement: fmt::Debug + Send {
 
     fn entries_mut(&mut self) -> &mut Entries;
 
-    /// Takes in an entry; a second one of the same number is ignored.
-    fn insert(&mut self, entry: NewEntry);
+    /// Takes in an entry. A second one of the same number is ignored, and the result is false.
+    fn insert(&mut self, entry: NewEntry) -> bool;
 
     /// Notes that an entry is in use at `now_ms` (milliseconds of the Unix epoch), and was used `times` times since it was
     /// last reported: 0 if that use is known already and continues.
     fn used(&mut self, id: EntryId, now_ms: i64, times: u64);
 
-    /// Notes what an entry takes on disk now, in bytes.
-    fn resized(&mut self, id: EntryId, bytes: u64);
+    /// Notes what an entry takes on disk now, in bytes; its record before that.
+    fn resized(&mut self, id: EntryId, bytes: u64) -> Option<Record>;
 
     /// The entry to go next among the next ones of each partition that `may_go` accepts. It stays where it is: park or remove it.
-    fn next(&mut self, may_go: &dyn Fn(&Facts) -> bool) -> Option<Facts>;
+    fn next(&mut self, may_go: &dyn Fn(&Facts) -> bool) -> Option<(Slot, Facts)>;
 
     /// Takes an entry out of its queue, if it is in one.
     fn withdraw(&mut self, slot: Slot);
@@ -66,16 +69,11 @@ pub(crate) trait Replacement: fmt::Debug + Send {
     /// Puts a parked entry into its queue again.
     fn readmit(&mut self, slot: Slot);
 
-    /// The facts of an entry, or `None` if the policy does not have it.
-    fn facts(&self, id: EntryId) -> Option<Facts> {
-        self.entries().get(self.entries().slot(id)?).map(|record| record.facts)
-    }
-
     /// Forgets an entry; what was known of it.
-    fn remove(&mut self, id: EntryId) -> Option<Facts> {
-        let slot = self.entries().slot(id)?;
+    fn remove(&mut self, id: EntryId) -> Option<Record> {
+        let slot = self.entries_mut().forget(id)?;
         self.withdraw(slot);
-        self.entries_mut().remove(slot).map(|record| record.facts)
+        self.entries_mut().free(slot)
     }
 
     /// Protects an entry from being a victim until it is unparked.
@@ -97,15 +95,21 @@ pub(crate) trait Replacement: fmt::Debug + Send {
 /// Number of a record while its entry is known.
 pub(crate) type Slot = u32;
 
-/// The state of an entry in a policy.
+/// The state of an entry in a policy. Aligned, so that a look at it reads one line of the processor's cache.
 #[derive(Clone, Copy, Debug)]
+#[repr(align(64))]
 pub(crate) struct Record {
     pub(crate) facts: Facts,
-    /// Where in its queue the entry stands; the lowest goes first.
+    /// The rank of the entry; the lowest goes first.
     pub(crate) rank: u64,
+    /// The rank by which it stands in its queue: at most `rank`. A use raises the rank alone, and the entry is moved when it is the
+    /// first of its queue, once for all uses until then.
+    pub(crate) queued: u64,
     pub(crate) key_hash: u32,
     pub(crate) uses: u8,
     pub(crate) queue: Queue,
+    /// A purge has selected it and has not finished with it.
+    pub(crate) is_leaving: bool,
 }
 
 /// The queue of its partition in which an entry stands.
@@ -119,18 +123,29 @@ pub(crate) enum Queue {
 }
 
 /// All records. Slots of entries that went are used again.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Entries {
     records: Vec<Option<Record>>,
     free: Vec<Slot>,
-    slots: HashMap<EntryId, Slot, NumberHash>,
+    slots: Slots,
 }
 
-/// Hashes numbers of entries, which the index gives and no client chooses, by one multiplication.
-#[derive(Clone, Debug, Default)]
-struct NumberHash;
+/// The slots of entries by their numbers.
+#[derive(Debug)]
+enum Slots {
+    /// Any numbers, as the index gives them.
+    Sparse(HashMap<EntryId, Slot, NumberHash>),
+    /// Numbers from 0 on, of which many are in use. A slot that there cannot be stands for none.
+    Dense(Vec<Slot>),
+}
 
-struct NumberHasher(u64);
+const NO_SLOT: Slot = Slot::MAX;
+
+/// Hashes numbers that no client chooses, those of entries and hashes of keys, by one multiplication.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct NumberHash;
+
+pub(crate) struct NumberHasher(u64);
 
 impl BuildHasher for NumberHash {
     type Hasher = NumberHasher;
@@ -149,6 +164,10 @@ impl Hasher for NumberHasher {
         bytes.iter().for_each(|byte| self.write_u64(u64::from(*byte)));
     }
 
+    fn write_u32(&mut self, number: u32) {
+        self.write_u64(u64::from(number));
+    }
+
     fn write_u64(&mut self, number: u64) {
         // The table takes its position from the low bits and its marks from the high ones: both have to depend on all bits.
         let mixed = u128::from(self.0 ^ number).wrapping_mul(0x9E37_79B9_7F4A_7C15_F39C_C060_5CED_C835);
@@ -158,37 +177,109 @@ impl Hasher for NumberHasher {
     }
 }
 
+impl Slots {
+    fn get(&self, id: EntryId) -> Option<Slot> {
+        match self {
+            Self::Sparse(slots) => slots.get(&id).copied(),
+            Self::Dense(slots) => slots.get(index_of(id)).copied().filter(|slot| *slot != NO_SLOT),
+        }
+    }
+
+    fn take(&mut self, id: EntryId) -> Option<Slot> {
+        match self {
+            Self::Sparse(slots) => slots.remove(&id),
+            Self::Dense(slots) => {
+                let slot = slots.get_mut(index_of(id)).map(|slot| std::mem::replace(slot, NO_SLOT))?;
+                Some(slot).filter(|slot| *slot != NO_SLOT)
+            }
+        }
+    }
+
+    /// The place for an entry that is not known yet.
+    fn vacant(&mut self, id: EntryId) -> Option<VacantSlot<'_>> {
+        match self {
+            Self::Sparse(slots) => match slots.entry(id) {
+                Entry::Vacant(place) => Some(VacantSlot::Sparse(place)),
+                Entry::Occupied(_) => None,
+            },
+            Self::Dense(slots) => slots.get_mut(index_of(id)).filter(|slot| **slot == NO_SLOT).map(VacantSlot::Dense),
+        }
+    }
+}
+
+enum VacantSlot<'a> {
+    Sparse(VacantEntry<'a, EntryId, Slot>),
+    Dense(&'a mut Slot),
+}
+
+impl VacantSlot<'_> {
+    fn put(self, slot: Slot) {
+        match self {
+            Self::Sparse(place) => {
+                place.insert(slot);
+            }
+            Self::Dense(place) => *place = slot,
+        }
+    }
+}
+
+/// Numbers that no address space has are those of no entry.
+fn index_of(id: EntryId) -> usize {
+    usize::try_from(id.0).unwrap_or(usize::MAX)
+}
+
 impl Entries {
+    /// Without entries, whose numbers may be any.
+    pub(crate) fn sparse() -> Self {
+        Self { records: Vec::new(), free: Vec::new(), slots: Slots::Sparse(HashMap::default()) }
+    }
+
+    /// Without entries, for those with numbers below `count`; others are not taken in. A number takes four bytes.
+    pub(crate) fn dense(count: usize) -> Self {
+        Self { records: Vec::new(), free: Vec::new(), slots: Slots::Dense(vec![NO_SLOT; count]) }
+    }
+
     /// Keeps a parked record; `None` when the entry is known already, or when there are 2^32 of them.
     pub(crate) fn insert(&mut self, entry: NewEntry, uses: u8) -> Option<Slot> {
-        if self.slots.contains_key(&entry.facts.id) {
-            return None;
-        }
-        let record = Some(Record { facts: entry.facts, rank: 0, key_hash: entry.key_hash, uses, queue: Queue::Parked });
+        let NewEntry { facts, key_hash, .. } = entry;
+        let place = self.slots.vacant(facts.id)?;
+        let record =
+            Some(Record { facts, rank: 0, queued: 0, key_hash, uses, queue: Queue::Parked, is_leaving: false });
         let slot = match self.free.pop() {
             Some(slot) => {
                 *self.records.get_mut(slot as usize)? = record;
                 slot
             }
             None => {
-                let slot = Slot::try_from(self.records.len()).ok()?;
+                let slot = Slot::try_from(self.records.len()).ok().filter(|slot| *slot != NO_SLOT)?;
                 self.records.push(record);
                 slot
             }
         };
-        self.slots.insert(entry.facts.id, slot);
+        place.put(slot);
         Some(slot)
     }
 
-    pub(crate) fn remove(&mut self, slot: Slot) -> Option<Record> {
+    /// Forgets the number of an entry; its record stays until [`Self::free`].
+    pub(crate) fn forget(&mut self, id: EntryId) -> Option<Slot> {
+        self.slots.take(id)
+    }
+
+    /// Takes away a record whose number is forgotten.
+    pub(crate) fn free(&mut self, slot: Slot) -> Option<Record> {
         let record = self.records.get_mut(slot as usize)?.take()?;
         self.free.push(slot);
-        self.slots.remove(&record.facts.id);
         Some(record)
     }
 
     pub(crate) fn slot(&self, id: EntryId) -> Option<Slot> {
-        self.slots.get(&id).copied()
+        self.slots.get(id)
+    }
+
+    /// The record of an entry by its number.
+    pub(crate) fn of(&self, id: EntryId) -> Option<(Slot, &Record)> {
+        let slot = self.slot(id)?;
+        Some((slot, self.get(slot)?))
     }
 
     pub(crate) fn get(&self, slot: Slot) -> Option<&Record> {
@@ -218,34 +309,8 @@ impl Entries {
     }
 
     /// Number of entries, parked ones included.
-    pub(crate) fn len(&self) -> usize {
-        self.slots.len()
-    }
-}
-
-/// One queue for each partition: slots by rank, the lowest first.
-#[derive(Debug, Default)]
-pub(crate) struct Partitions {
-    queues: BTreeMap<Partition, BTreeSet<(u64, Slot)>>,
-}
-
-impl Partitions {
-    pub(crate) fn add(&mut self, partition: Partition, rank: u64, slot: Slot) {
-        self.queues.entry(partition).or_default().insert((rank, slot));
-    }
-
-    pub(crate) fn take(&mut self, partition: Partition, rank: u64, slot: Slot) {
-        if let Some(queue) = self.queues.get_mut(&partition) {
-            queue.remove(&(rank, slot));
-        }
-    }
-
-    pub(crate) fn first(&self, partition: Partition) -> Option<(u64, Slot)> {
-        self.queues.get(&partition)?.first().copied()
-    }
-
-    pub(crate) fn firsts(&self) -> impl Iterator<Item = (u64, Slot)> + '_ {
-        self.queues.values().filter_map(|queue| queue.first().copied())
+    pub(crate) const fn len(&self) -> usize {
+        self.records.len() - self.free.len()
     }
 }
 

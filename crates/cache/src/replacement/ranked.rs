@@ -1,8 +1,11 @@
 //! Policies that give each entry a rank: the lowest goes first.
 
-use super::entries::{Entries, Facts, NewEntry, Partitions, Queue, Record, Replacement, Slot, rank_of_time};
+use super::{
+    entries::{Entries, Facts, NewEntry, Partition, Queue, Record, Replacement, Slot, rank_of_time},
+    line::Line,
+};
 use crate::EntryId;
-use std::fmt;
+use std::{collections::BTreeMap, fmt};
 
 /// How entries are ranked.
 pub(crate) trait Rank: fmt::Debug + Send {
@@ -29,7 +32,7 @@ pub(crate) struct Worth {
 pub(crate) struct Ranked<R> {
     rank: R,
     entries: Entries,
-    partitions: Partitions,
+    lines: BTreeMap<Partition, Line>,
 }
 
 /// Bytes that count as size 1 in the worth of an entry.
@@ -57,25 +60,27 @@ impl Rank for Worth {
 }
 
 impl<R: Rank> Ranked<R> {
-    pub(crate) fn new(rank: R) -> Self {
-        Self { rank, entries: Entries::default(), partitions: Partitions::default() }
+    pub(crate) const fn new(rank: R, entries: Entries) -> Self {
+        Self { rank, entries, lines: BTreeMap::new() }
     }
 
-    /// Changes what is known of an entry, and its place with it unless it is parked.
-    fn change(&mut self, id: EntryId, change: impl FnOnce(&mut Record)) {
-        let Some(slot) = self.entries.slot(id) else { return };
-        let Some(record) = self.entries.get_mut(slot) else { return };
+    /// Changes what is known of an entry, and its rank with it unless it is parked; its record before that.
+    fn change(&mut self, id: EntryId, change: impl FnOnce(&mut Record)) -> Option<Record> {
+        let slot = self.entries.slot(id)?;
+        let record = self.entries.get_mut(slot)?;
+        let before = *record;
         change(record);
         if record.queue == Queue::Parked {
-            return;
+            return Some(before);
         }
-        // A use within the same millisecond, or other bytes of an entry that is ranked by its time: its place stays.
-        let (before, after) = (record.rank, self.rank.rank(record));
-        if before != after {
-            record.rank = after;
-            self.partitions.take(record.facts.partition, before, slot);
-            self.partitions.add(record.facts.partition, after, slot);
+        record.rank = self.rank.rank(record);
+        if record.rank < record.queued {
+            record.queued = record.rank;
+            let line = line_of(&mut self.lines, record.facts.partition);
+            line.add(record.queued, slot);
+            line.take(before.queued, slot, &self.entries);
         }
+        Some(before)
     }
 }
 
@@ -88,11 +93,13 @@ impl<R: Rank> Replacement for Ranked<R> {
         &mut self.entries
     }
 
-    fn insert(&mut self, entry: NewEntry) {
+    fn insert(&mut self, entry: NewEntry) -> bool {
         let uses = u8::try_from(entry.uses).unwrap_or(u8::MAX).max(1);
-        if let Some(slot) = self.entries.insert(entry, uses) {
+        let slot = self.entries.insert(entry, uses);
+        if let Some(slot) = slot {
             self.readmit(slot);
         }
+        slot.is_some()
     }
 
     fn used(&mut self, id: EntryId, now_ms: i64, times: u64) {
@@ -102,31 +109,52 @@ impl<R: Rank> Replacement for Ranked<R> {
         });
     }
 
-    fn resized(&mut self, id: EntryId, bytes: u64) {
-        self.change(id, |record| record.facts.bytes = bytes);
+    fn resized(&mut self, id: EntryId, bytes: u64) -> Option<Record> {
+        self.change(id, |record| record.facts.bytes = bytes)
     }
 
-    fn next(&mut self, may_go: &dyn Fn(&Facts) -> bool) -> Option<Facts> {
-        let firsts = self.partitions.firsts();
-        let records = firsts.filter_map(|(rank, slot)| Some((rank, slot, self.entries.get(slot)?)));
-        let (_, _, record) =
-            records.filter(|(_, _, record)| may_go(&record.facts)).min_by_key(|(rank, slot, _)| (*rank, *slot))?;
-        self.rank.gone(record);
-        Some(record.facts)
+    fn next(&mut self, may_go: &dyn Fn(&Facts) -> bool) -> Option<(Slot, Facts)> {
+        let entries = &mut self.entries;
+        let firsts = self.lines.values_mut().filter_map(|line| settled_first(line, entries));
+        let (_, slot, record) =
+            firsts.filter(|(_, _, record)| may_go(&record.facts)).min_by_key(|(rank, slot, _)| (*rank, *slot))?;
+        self.rank.gone(&record);
+        Some((slot, record.facts))
     }
 
     fn withdraw(&mut self, slot: Slot) {
         let Some(record) = self.entries.get_mut(slot) else { return };
         if record.queue == Queue::Main {
             record.queue = Queue::Parked;
-            self.partitions.take(record.facts.partition, record.rank, slot);
+            let (partition, queued) = (record.facts.partition, record.queued);
+            line_of(&mut self.lines, partition).take(queued, slot, &self.entries);
         }
     }
 
     fn readmit(&mut self, slot: Slot) {
         let Some(record) = self.entries.get_mut(slot) else { return };
         record.rank = self.rank.rank(record);
+        record.queued = record.rank;
         record.queue = Queue::Main;
-        self.partitions.add(record.facts.partition, record.rank, slot);
+        line_of(&mut self.lines, record.facts.partition).add(record.rank, slot);
     }
+}
+
+/// The first entry of a line by its rank as of now: those that were used since they were queued are moved on.
+fn settled_first(line: &mut Line, entries: &mut Entries) -> Option<(u64, Slot, Record)> {
+    loop {
+        let (queued, slot) = line.first(entries)?;
+        let record = entries.get_mut(slot)?;
+        if record.rank == queued {
+            return Some((queued, slot, *record));
+        }
+        record.queued = record.rank;
+        let rank = record.rank;
+        line.take(queued, slot, entries);
+        line.add(rank, slot);
+    }
+}
+
+fn line_of(lines: &mut BTreeMap<Partition, Line>, partition: Partition) -> &mut Line {
+    lines.entry(partition).or_insert_with(|| Line::new(partition, Queue::Main))
 }

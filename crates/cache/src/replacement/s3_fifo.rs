@@ -1,32 +1,35 @@
 //! S3-FIFO: a small queue for what was used once, a main queue for the rest, and a memory of what went.
 
-use super::entries::{Entries, Facts, NewEntry, Partition, Partitions, Queue, Replacement, Slot, rank_of_time};
+use super::{
+    entries::{Entries, Facts, NewEntry, NumberHash, Partition, Queue, Record, Replacement, Slot, rank_of_time},
+    line::Line,
+};
 use crate::EntryId;
 use std::collections::{BTreeMap, HashSet, VecDeque};
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct S3Fifo {
     entries: Entries,
-    small: Partitions,
-    main: Partitions,
-    bytes: BTreeMap<Partition, Bytes>,
+    queues: BTreeMap<Partition, Queues>,
     ghosts: Ghosts,
     /// The latest time seen, in milliseconds: entries that are spared go after all others.
     latest_ms: i64,
 }
 
-/// Bytes in the queues of a partition.
-#[derive(Debug, Default)]
-struct Bytes {
-    small: u64,
-    main: u64,
+/// The queues of a partition, and the bytes in them.
+#[derive(Debug)]
+struct Queues {
+    small: Line,
+    small_bytes: u64,
+    main: Line,
+    main_bytes: u64,
 }
 
 /// Hashes of the keys of entries that went from a small queue, the oldest first.
 #[derive(Debug, Default)]
 struct Ghosts {
     order: VecDeque<u32>,
-    known: HashSet<u32>,
+    known: HashSet<u32, NumberHash>,
 }
 
 /// Uses that are counted: an entry is spared as many times.
@@ -54,48 +57,71 @@ impl Ghosts {
     }
 }
 
-impl S3Fifo {
-    fn link(&mut self, slot: Slot, queue: Queue, time_ms: i64) {
-        let Some(record) = self.entries.get_mut(slot) else { return };
-        (record.queue, record.rank) = (queue, rank_of_time(time_ms));
-        let bytes = self.bytes.entry(record.facts.partition).or_default();
-        let (partitions, sum) =
-            if queue == Queue::Small { (&mut self.small, &mut bytes.small) } else { (&mut self.main, &mut bytes.main) };
-        partitions.add(record.facts.partition, record.rank, slot);
-        *sum = sum.saturating_add(record.facts.bytes);
+impl Queues {
+    const fn new(partition: Partition) -> Self {
+        let small = Line::new(partition, Queue::Small);
+        Self { small, small_bytes: 0, main: Line::new(partition, Queue::Main), main_bytes: 0 }
+    }
+
+    fn link(&mut self, slot: Slot, queue: Queue, time_ms: i64, entries: &mut Entries) {
+        let Some(record) = entries.get_mut(slot) else { return };
+        let rank = rank_of_time(time_ms);
+        (record.queue, record.rank, record.queued) = (queue, rank, rank);
+        let (line, bytes) = match queue {
+            Queue::Small => (&mut self.small, &mut self.small_bytes),
+            Queue::Main | Queue::Parked => (&mut self.main, &mut self.main_bytes),
+        };
+        line.add(rank, slot);
+        *bytes = bytes.saturating_add(record.facts.bytes);
     }
 
     /// Takes an entry out of its queue; which one that was.
-    fn unlink(&mut self, slot: Slot) -> Queue {
-        let Some(record) = self.entries.get_mut(slot) else { return Queue::Parked };
-        let bytes = self.bytes.entry(record.facts.partition).or_default();
-        let (partitions, sum) = match record.queue {
+    fn unlink(&mut self, slot: Slot, entries: &mut Entries) -> Queue {
+        let Some(record) = entries.get_mut(slot) else { return Queue::Parked };
+        let (line, bytes) = match record.queue {
             Queue::Parked => return Queue::Parked,
-            Queue::Small => (&mut self.small, &mut bytes.small),
-            Queue::Main => (&mut self.main, &mut bytes.main),
+            Queue::Small => (&mut self.small, &mut self.small_bytes),
+            Queue::Main => (&mut self.main, &mut self.main_bytes),
         };
-        partitions.take(record.facts.partition, record.rank, slot);
-        *sum = sum.saturating_sub(record.facts.bytes);
-        std::mem::replace(&mut record.queue, Queue::Parked)
+        *bytes = bytes.saturating_sub(record.facts.bytes);
+        let (queue, queued) = (std::mem::replace(&mut record.queue, Queue::Parked), record.queued);
+        line.take(queued, slot, entries);
+        queue
     }
 
-    /// The entry of a partition to go next; those on the way to it that were used meanwhile are moved on.
-    fn next_of(&mut self, partition: Partition) -> Option<Slot> {
+    /// The entry to go next; those on the way to it that were used meanwhile are moved on.
+    fn next(&mut self, latest_ms: i64, entries: &mut Entries) -> Option<(Slot, Facts)> {
         loop {
-            let bytes = self.bytes.get(&partition)?;
-            let is_small_full = bytes.small.saturating_mul(SMALL_PART) >= bytes.small.saturating_add(bytes.main);
-            let small = self.small.first(partition);
-            let main = self.main.first(partition);
-            let (_, slot) = if is_small_full { small.or(main) } else { main.or(small) }?;
-            let record = self.entries.get_mut(slot)?;
+            let is_small_full =
+                self.small_bytes.saturating_mul(SMALL_PART) >= self.small_bytes.saturating_add(self.main_bytes);
+            let (preferred, other) =
+                if is_small_full { (&mut self.small, &mut self.main) } else { (&mut self.main, &mut self.small) };
+            let (_, slot) = match preferred.first(entries) {
+                Some(first) => first,
+                None => other.first(entries)?,
+            };
+            let record = entries.get_mut(slot)?;
             match record.queue {
                 Queue::Small if record.uses > 1 => record.uses = 0,
                 Queue::Main if record.uses > 0 => record.uses -= 1,
-                Queue::Parked | Queue::Small | Queue::Main => return Some(slot),
+                Queue::Parked | Queue::Small | Queue::Main => return Some((slot, record.facts)),
             }
-            self.unlink(slot);
-            self.link(slot, Queue::Main, self.latest_ms);
+            self.unlink(slot, entries);
+            self.link(slot, Queue::Main, latest_ms, entries);
         }
+    }
+}
+
+impl S3Fifo {
+    pub(crate) fn new(entries: Entries) -> Self {
+        Self { entries, queues: BTreeMap::new(), ghosts: Ghosts::default(), latest_ms: 0 }
+    }
+
+    fn link(&mut self, slot: Slot, queue: Queue, time_ms: i64) {
+        let Some(record) = self.entries.get(slot) else { return };
+        let partition = record.facts.partition;
+        let queues = self.queues.entry(partition).or_insert_with(|| Queues::new(partition));
+        queues.link(slot, queue, time_ms, &mut self.entries);
     }
 }
 
@@ -108,14 +134,16 @@ impl Replacement for S3Fifo {
         &mut self.entries
     }
 
-    fn insert(&mut self, entry: NewEntry) {
+    fn insert(&mut self, entry: NewEntry) -> bool {
         let is_known = entry.uses > 1 || self.ghosts.knows(entry.key_hash);
         let time_ms = entry.facts.last_use_ms;
         let queue = if is_known { Queue::Main } else { Queue::Small };
         self.latest_ms = self.latest_ms.max(time_ms);
-        if let Some(slot) = self.entries.insert(entry, 0) {
+        let slot = self.entries.insert(entry, 0);
+        if let Some(slot) = slot {
             self.link(slot, queue, time_ms);
         }
+        slot.is_some()
     }
 
     fn used(&mut self, id: EntryId, now_ms: i64, times: u64) {
@@ -126,27 +154,28 @@ impl Replacement for S3Fifo {
         record.facts.last_use_ms = record.facts.last_use_ms.max(now_ms);
     }
 
-    fn resized(&mut self, id: EntryId, bytes: u64) {
-        let Some(slot) = self.entries.slot(id) else { return };
-        let Some(record) = self.entries.get_mut(slot) else { return };
-        let before = std::mem::replace(&mut record.facts.bytes, bytes);
-        let sums = self.bytes.entry(record.facts.partition).or_default();
-        let sum = match record.queue {
-            Queue::Parked => return,
-            Queue::Small => &mut sums.small,
-            Queue::Main => &mut sums.main,
+    fn resized(&mut self, id: EntryId, bytes: u64) -> Option<Record> {
+        let slot = self.entries.slot(id)?;
+        let record = self.entries.get_mut(slot)?;
+        let before = *record;
+        record.facts.bytes = bytes;
+        let queues = self.queues.get_mut(&before.facts.partition);
+        let sum = match (before.queue, queues) {
+            (Queue::Small, Some(queues)) => &mut queues.small_bytes,
+            (Queue::Main, Some(queues)) => &mut queues.main_bytes,
+            (Queue::Parked, _) | (_, None) => return Some(before),
         };
-        *sum = sum.saturating_sub(before).saturating_add(bytes);
+        *sum = sum.saturating_sub(before.facts.bytes).saturating_add(bytes);
+        Some(before)
     }
 
-    fn next(&mut self, may_go: &dyn Fn(&Facts) -> bool) -> Option<Facts> {
-        let partitions: Vec<Partition> = self.bytes.keys().copied().collect();
-        let mut next: Option<Facts> = None;
-        for partition in partitions {
-            let candidate = self.next_of(partition).and_then(|slot| self.entries.get(slot)).map(|record| record.facts);
+    fn next(&mut self, may_go: &dyn Fn(&Facts) -> bool) -> Option<(Slot, Facts)> {
+        let mut next: Option<(Slot, Facts)> = None;
+        for queues in self.queues.values_mut() {
+            let candidate = queues.next(self.latest_ms, &mut self.entries);
             // Between partitions, the one whose candidate was not used for longer.
-            next = match (next, candidate.filter(|facts| may_go(facts))) {
-                (Some(next), Some(other)) if other.last_use_ms >= next.last_use_ms => Some(next),
+            next = match (next, candidate.filter(|(_, facts)| may_go(facts))) {
+                (Some(next), Some((_, other))) if other.last_use_ms >= next.1.last_use_ms => Some(next),
                 (next, None) => next,
                 (_, other) => other,
             };
@@ -155,11 +184,12 @@ impl Replacement for S3Fifo {
     }
 
     fn withdraw(&mut self, slot: Slot) {
+        let Some(record) = self.entries.get(slot) else { return };
+        let key_hash = record.key_hash;
+        let Some(queues) = self.queues.get_mut(&record.facts.partition) else { return };
         // Entries that leave the small queue are remembered.
-        if self.unlink(slot) == Queue::Small
-            && let Some(record) = self.entries.get(slot)
-        {
-            self.ghosts.add(record.key_hash, self.entries.len());
+        if queues.unlink(slot, &mut self.entries) == Queue::Small {
+            self.ghosts.add(key_hash, self.entries.len());
         }
     }
 

@@ -16,7 +16,7 @@ fn entry(id: u64, bytes: u64, last_use_ms: i64) -> NewEntry {
 /// Takes victims until there are none and returns their order.
 fn order(policy: &mut dyn Replacement) -> Vec<u64> {
     let next = || {
-        let facts = policy.next(&|_| true)?;
+        let (_, facts) = policy.next(&|_| true)?;
         policy.remove(facts.id);
         Some(facts.id.0)
     };
@@ -33,7 +33,7 @@ fn names_of_policies_are_understood() {
 
 #[test]
 fn lru_takes_the_entry_that_was_not_used_for_the_longest_time() {
-    let mut lru = Policy::Lru.build();
+    let mut lru = Policy::Lru.build(Entries::sparse());
     for (id, last_use_ms) in [(1, 30), (2, 10), (3, 20), (4, -5)] {
         lru.insert(entry(id, 1, last_use_ms));
     }
@@ -43,7 +43,7 @@ fn lru_takes_the_entry_that_was_not_used_for_the_longest_time() {
 
 #[test]
 fn gdsf_takes_large_entries_before_small_ones_and_rare_before_frequent() {
-    let mut gdsf = Policy::Gdsf.build();
+    let mut gdsf = Policy::Gdsf.build(Entries::sparse());
     for (id, bytes) in [(1, 1 << 20), (2, 4 << 20), (3, 4 << 20), (4, 64 << 20)] {
         gdsf.insert(entry(id, bytes, 0));
     }
@@ -57,7 +57,7 @@ fn gdsf_takes_large_entries_before_small_ones_and_rare_before_frequent() {
 
 #[test]
 fn gdsf_evicts_formerly_popular_entries_in_the_end() {
-    let mut gdsf = Policy::Gdsf.build();
+    let mut gdsf = Policy::Gdsf.build(Entries::sparse());
     gdsf.insert(entry(0, 4096, 0));
     for _ in 0..9 {
         gdsf.used(EntryId(0), 0, 1);
@@ -65,7 +65,7 @@ fn gdsf_evicts_formerly_popular_entries_in_the_end() {
     // Each victim raises what the next entry starts with.
     let went = (1..100).find(|&id| {
         gdsf.insert(entry(id, 4096, 0));
-        let victim = gdsf.next(&|_| true).unwrap().id;
+        let victim = gdsf.next(&|_| true).unwrap().1.id;
         gdsf.remove(victim);
         victim == EntryId(0)
     });
@@ -74,7 +74,7 @@ fn gdsf_evicts_formerly_popular_entries_in_the_end() {
 
 #[test]
 fn s3_fifo_resists_scans_and_keeps_reused_entries() {
-    let mut s3_fifo = Policy::S3Fifo.build();
+    let mut s3_fifo = Policy::S3Fifo.build(Entries::sparse());
     for id in 0..10 {
         s3_fifo.insert(entry(id, 1, i64::try_from(id).unwrap()));
         s3_fifo.used(EntryId(id), 10, 1);
@@ -83,7 +83,7 @@ fn s3_fifo_resists_scans_and_keeps_reused_entries() {
     let mut went = Vec::new();
     for id in 100..200 {
         s3_fifo.insert(entry(id, 1, 100));
-        let victim = s3_fifo.next(&|_| true).unwrap().id;
+        let victim = s3_fifo.next(&|_| true).unwrap().1.id;
         s3_fifo.remove(victim);
         went.push(victim.0);
     }
@@ -93,7 +93,7 @@ fn s3_fifo_resists_scans_and_keeps_reused_entries() {
 
 #[test]
 fn s3_fifo_knows_entries_that_come_back() {
-    let mut s3_fifo = Policy::S3Fifo.build();
+    let mut s3_fifo = Policy::S3Fifo.build(Entries::sparse());
     s3_fifo.insert(NewEntry { key_hash: 7, ..entry(1, 1, 0) });
     assert_eq!(order(&mut *s3_fifo), [1]);
     s3_fifo.insert(NewEntry { key_hash: 7, ..entry(2, 1, 1) });
@@ -103,7 +103,7 @@ fn s3_fifo_knows_entries_that_come_back() {
 
 #[test]
 fn s3_fifo_spares_an_entry_of_the_main_queue_once_for_each_use() {
-    let mut s3_fifo = Policy::S3Fifo.build();
+    let mut s3_fifo = Policy::S3Fifo.build(Entries::sparse());
     for id in 1..=3 {
         s3_fifo.insert(NewEntry { uses: 2, ..entry(id, 1, i64::try_from(id).unwrap()) });
     }
@@ -114,7 +114,7 @@ fn s3_fifo_spares_an_entry_of_the_main_queue_once_for_each_use() {
 #[test]
 fn parked_entries_are_no_victims() {
     for policy in Policy::ALL {
-        let mut replacement = policy.build();
+        let mut replacement = policy.build(Entries::sparse());
         for id in 1..=3 {
             replacement.insert(entry(id, 1, i64::try_from(id).unwrap()));
         }
@@ -123,7 +123,8 @@ fn parked_entries_are_no_victims() {
         replacement.used(EntryId(1), 5, 1);
         replacement.resized(EntryId(1), 2);
         assert_eq!(order(&mut *replacement), [2, 3], "{policy:?}");
-        assert_eq!(replacement.facts(EntryId(1)).map(|facts| (facts.bytes, facts.last_use_ms)), Some((2, 5)));
+        let (_, parked) = replacement.entries().of(EntryId(1)).unwrap();
+        assert_eq!((parked.facts.bytes, parked.facts.last_use_ms), (2, 5));
         replacement.unpark(EntryId(1));
         replacement.unpark(EntryId(1));
         assert_eq!(order(&mut *replacement), [1], "{policy:?}");
@@ -133,13 +134,13 @@ fn parked_entries_are_no_victims() {
 #[test]
 fn victims_are_sought_where_they_may_be() {
     for policy in Policy::ALL {
-        let mut replacement = policy.build();
+        let mut replacement = policy.build(Entries::sparse());
         replacement.insert(entry(1, 1, 1));
         let there = entry(2, 1, 2);
         replacement.insert(NewEntry { facts: Facts { partition: THERE, ..there.facts }, ..there });
-        let found = replacement.next(&|facts| facts.partition == THERE).map(|facts| facts.id);
+        let found = replacement.next(&|facts| facts.partition == THERE).map(|(_, facts)| facts.id);
         assert_eq!(found, Some(EntryId(2)), "{policy:?}");
-        assert_eq!(replacement.next(&|_| true).map(|facts| facts.id), Some(EntryId(1)), "{policy:?}");
+        assert_eq!(replacement.next(&|_| true).map(|(_, facts)| facts.id), Some(EntryId(1)), "{policy:?}");
         assert_eq!(replacement.next(&|_| false), None, "{policy:?}");
     }
 }
@@ -147,8 +148,8 @@ fn victims_are_sought_where_they_may_be() {
 #[test]
 fn scans_see_every_entry_once_in_pieces() {
     for policy in Policy::ALL {
-        let mut replacement = policy.build();
-        (0..10).for_each(|id| replacement.insert(entry(id, 1, 0)));
+        let mut replacement = policy.build(Entries::sparse());
+        (0..10).for_each(|id| assert!(replacement.insert(entry(id, 1, 0))));
         replacement.remove(EntryId(4));
         replacement.park(EntryId(5));
         let (mut seen, mut from) = (Vec::new(), Some(0));
@@ -189,7 +190,7 @@ proptest! {
     #[test]
     fn every_policy_knows_exactly_the_entries_that_are_there(events in events()) {
         for policy in Policy::ALL {
-            let mut replacement = policy.build();
+            let mut replacement = policy.build(Entries::sparse());
             // Bytes, and whether it is parked.
             let mut model: BTreeMap<u64, (u64, bool)> = BTreeMap::new();
             for (event, now_ms) in events.iter().zip(0..) {
@@ -206,7 +207,7 @@ proptest! {
                         }
                     }
                     Event::Removed(id) => {
-                        let went = replacement.remove(EntryId(id)).map(|facts| facts.bytes);
+                        let went = replacement.remove(EntryId(id)).map(|record| record.facts.bytes);
                         prop_assert_eq!(went, model.remove(&id).map(|(bytes, _)| bytes));
                     }
                     Event::Park(id) => {
@@ -218,7 +219,7 @@ proptest! {
                         model.entry(id).and_modify(|known| known.1 = false);
                     }
                     Event::Victim => {
-                        let victim = replacement.next(&|_| true).map(|facts| (facts.id.0, facts.bytes));
+                        let victim = replacement.next(&|_| true).map(|(_, facts)| (facts.id.0, facts.bytes));
                         prop_assert_eq!(victim.is_some(), model.values().any(|(_, is_parked)| !is_parked));
                         if let Some((id, bytes)) = victim {
                             prop_assert_eq!(model.remove(&id), Some((bytes, false)));
@@ -232,6 +233,107 @@ proptest! {
             rest.sort_unstable();
             let victims: Vec<u64> = model.iter().filter(|(_, known)| !known.1).map(|(id, _)| *id).collect();
             prop_assert_eq!(rest, victims);
+        }
+    }
+}
+
+/// A policy that looks at all entries for the lowest rank, as a model of the ranked ones.
+#[derive(Default)]
+struct Scan {
+    entries: BTreeMap<u64, Scanned>,
+    inflation: f64,
+}
+
+#[derive(Clone, Copy)]
+struct Scanned {
+    rank: f64,
+    partition: Partition,
+    uses: u8,
+    bytes: u64,
+    is_parked: bool,
+}
+
+impl Scan {
+    fn rank(&self, policy: Policy, entry: &Scanned, now_ms: i64) -> f64 {
+        match policy {
+            Policy::Gdsf => self.inflation + f64::from(entry.uses) / entry.bytes.div_ceil(4096).max(1) as f64,
+            Policy::Lru | Policy::S3Fifo => now_ms as f64,
+        }
+    }
+
+    /// The entries of the lowest rank of a partition, any one of which may go.
+    fn firsts(&self, partition: Partition) -> Vec<u64> {
+        let there = || self.entries.iter().filter(|(_, entry)| !entry.is_parked && entry.partition == partition);
+        let lowest = there().map(|(_, entry)| entry.rank).fold(f64::INFINITY, f64::min);
+        there().filter(|(_, entry)| entry.rank <= lowest).map(|(id, _)| *id).collect()
+    }
+}
+
+proptest! {
+    #[test]
+    fn ranked_policies_take_what_has_the_lowest_rank(events in events(), elsewhere in any::<u32>()) {
+        for policy in [Policy::Lru, Policy::Gdsf] {
+            let mut replacement = policy.build(Entries::sparse());
+            let mut scan = Scan::default();
+            for (event, now_ms) in events.iter().zip(0..) {
+                match *event {
+                    Event::Insert(id, bytes) => {
+                        let partition = if elsewhere >> id & 1 == 1 { THERE } else { HERE };
+                        let new = entry(id, bytes, now_ms);
+                        replacement.insert(NewEntry { facts: Facts { partition, ..new.facts }, ..new });
+                        let mut scanned = Scanned { rank: 0.0, partition, uses: 1, bytes, is_parked: false };
+                        scanned.rank = scan.rank(policy, &scanned, now_ms);
+                        scan.entries.entry(id).or_insert(scanned);
+                    }
+                    Event::Used(id) => {
+                        replacement.used(EntryId(id), now_ms, 1);
+                        if let Some(mut scanned) = scan.entries.get(&id).copied() {
+                            scanned.uses += 1;
+                            scanned.rank = scan.rank(policy, &scanned, now_ms);
+                            scan.entries.insert(id, scanned);
+                        }
+                    }
+                    Event::Removed(id) => {
+                        replacement.remove(EntryId(id));
+                        scan.entries.remove(&id);
+                    }
+                    Event::Resized(id, bytes) if policy == Policy::Gdsf => {
+                        replacement.resized(EntryId(id), bytes);
+                        if let Some(mut scanned) = scan.entries.get(&id).copied() {
+                            scanned.bytes = bytes;
+                            scanned.rank = scan.rank(policy, &scanned, now_ms);
+                            scan.entries.insert(id, scanned);
+                        }
+                    }
+                    Event::Park(id) => {
+                        replacement.park(EntryId(id));
+                        scan.entries.entry(id).and_modify(|entry| entry.is_parked = true);
+                    }
+                    Event::Unpark(id) => {
+                        replacement.unpark(EntryId(id));
+                        // It comes back by its rank as of now, which with GDSF counts from what went meanwhile.
+                        if let Some(mut scanned) = scan.entries.get(&id).copied().filter(|entry| entry.is_parked) {
+                            scanned.is_parked = false;
+                            if policy == Policy::Gdsf {
+                                scanned.rank = scan.rank(policy, &scanned, now_ms);
+                            }
+                            scan.entries.insert(id, scanned);
+                        }
+                    }
+                    Event::Resized(..) | Event::Victim => {
+                        let partition = if now_ms % 2 == 0 { THERE } else { HERE };
+                        let firsts = scan.firsts(partition);
+                        let victim = replacement.next(&|facts| facts.partition == partition).map(|(_, facts)| facts.id.0);
+                        prop_assert_eq!(victim.is_some(), !firsts.is_empty());
+                        if let Some(id) = victim {
+                            prop_assert!(firsts.contains(&id), "{} of {:?}", id, firsts);
+                            let gone = scan.entries.remove(&id).unwrap();
+                            scan.inflation = scan.inflation.max(gone.rank);
+                            replacement.remove(EntryId(id));
+                        }
+                    }
+                }
+            }
         }
     }
 }

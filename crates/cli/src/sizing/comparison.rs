@@ -1,6 +1,6 @@
 //! Replays of the same records through several caches, on all cores.
 
-use forebay_sizing::{Accesses, Admission, Cell, Outcome, Scenario, replay};
+use forebay_sizing::{Admission, Cell, Outcome, Replays};
 use std::{
     sync::{
         Mutex, PoisonError,
@@ -15,8 +15,7 @@ pub(super) type Run<'a> = (&'a Admission, Cell);
 /// The accesses and the rules that all replays of a comparison have in common.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Comparison<'a> {
-    pub(super) accesses: &'a Accesses,
-    pub(super) scenario: &'a Scenario,
+    pub(super) replays: &'a Replays<'a>,
     /// Replays at a time.
     pub(super) threads: usize,
 }
@@ -32,7 +31,7 @@ impl Comparison<'_> {
                     loop {
                         let number = next.fetch_add(1, Relaxed);
                         let Some((admission, cell)) = runs.get(number) else { return };
-                        let outcome = replay(self.accesses, admission, self.scenario, *cell);
+                        let outcome = self.replays.replay(admission, *cell);
                         done.lock().unwrap_or_else(PoisonError::into_inner).push((number, outcome));
                     }
                 });

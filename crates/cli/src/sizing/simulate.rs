@@ -9,11 +9,10 @@ use super::{
 use crate::failure::UsageError;
 use forebay_cache::{Policy, PurgeRules};
 use forebay_config::Settings;
-use forebay_sizing::{Admission, Cell, Outcome, PERIODS, Scenario, Summary, Unit, Window};
-use forebay_types::DataName;
+use forebay_sizing::{Admission, Cell, Outcome, PERIODS, Replays, Scenario, Summary, Tiers, Unit, Window};
 use std::{
     cmp::Reverse,
-    collections::{BTreeMap, BTreeSet},
+    collections::BTreeSet,
     io::{self, BufWriter, Write as _},
     path::PathBuf,
     thread,
@@ -90,21 +89,23 @@ pub(crate) fn run(args: &SimulateArgs) -> anyhow::Result<()> {
     let accesses = &records.accesses;
     let summary = Summary::of(accesses, scenario.unit);
     let all = Admission::by_rules(accesses, &scenario.decisions);
-    let tiers: Vec<&str> = args.only_tiers.iter().map(String::as_str).collect();
-    let admission = if tiers.is_empty() { all } else { all.only(accesses, &tiers) };
+    let tiers = Tiers::new(accesses);
+    let wanted: Vec<&str> = args.only_tiers.iter().map(String::as_str).collect();
+    let admission = if wanted.is_empty() { all } else { all.only(accesses, &tiers, &wanted) };
     let question = args.question(args.size.map(|size| size.0).or(config_size));
     let policies = args.policies_or(args.config.is_some().then_some(scenario.purge.policy));
     let sizes = args.sizes_or(summary.distinct_bytes, question.size)?;
     let cells = policies.iter().flat_map(|&policy| sizes.iter().map(move |&size| Cell { policy, size }));
     let runs: Vec<_> = cells.map(|cell| (&admission, cell)).collect();
-    let comparison = Comparison { accesses, scenario: &scenario, threads: args.threads_or_cores() };
+    let replays = Replays::new(accesses, &scenario);
+    let comparison = Comparison { replays: &replays, threads: args.threads_or_cores() };
     let outcomes = comparison.replay_all(&runs);
     let window = args.window(&outcomes, accesses.span_ms().unwrap_or_default());
     let rows = outcomes.iter().map(|outcome| Row::of(outcome, window)).collect();
     let mut report = Report::new(&records, summary, window, rows, question);
     if let Some((policy, size)) = policies.first().zip(question.size.or_else(|| middle(&sizes))) {
         let cell = Cell { policy: *policy, size };
-        report = report.with_tiers(cell, tier_rows(&comparison, &admission, cell, window));
+        report = report.with_tiers(cell, tier_rows(&comparison, &tiers, &admission, cell, window));
     }
     let mut out = BufWriter::new(io::stdout().lock());
     if args.json {
@@ -198,22 +199,19 @@ fn middle(sizes: &[u64]) -> Option<u64> {
 }
 
 /// For each of the tiers with the most bytes, what a cache saves that keeps only it.
-fn tier_rows(comparison: &Comparison<'_>, admission: &Admission, cell: Cell, window: Window) -> Vec<TierRow> {
-    let accesses = comparison.accesses;
-    let mut read: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
-    let by_file: Vec<&str> = accesses.files().iter().map(|file| DataName::of(file.key.as_str()).tier).collect();
-    for access in accesses.list() {
-        let tier = by_file.get(access.file as usize).copied().unwrap_or_default();
-        let (count, bytes) = read.entry(tier).or_default();
-        *count += 1;
-        *bytes = bytes.saturating_add(access.read);
-    }
-    let mut tiers: Vec<_> = read.into_iter().collect();
-    tiers.sort_by_key(|(_, (_, bytes))| Reverse(*bytes));
-    tiers.truncate(TIERS_MAX);
-    let admissions: Vec<_> = tiers.iter().map(|(tier, _)| admission.only(accesses, &[tier])).collect();
+fn tier_rows(
+    comparison: &Comparison<'_>,
+    tiers: &Tiers<'_>,
+    admission: &Admission,
+    cell: Cell,
+    window: Window,
+) -> Vec<TierRow> {
+    let accesses = comparison.replays.accesses();
+    let mut largest = tiers.sums(accesses);
+    largest.sort_by_key(|tier| (Reverse(tier.read), tier.name));
+    largest.truncate(TIERS_MAX);
+    let admissions: Vec<_> = largest.iter().map(|tier| admission.only(accesses, tiers, &[tier.name])).collect();
     let runs: Vec<_> = admissions.iter().map(|admission| (admission, cell)).collect();
     let outcomes = comparison.replay_all(&runs);
-    let rows = tiers.iter().zip(&outcomes);
-    rows.map(|((tier, sums), outcome)| TierRow::of(tier, *sums, outcome, window)).collect()
+    largest.iter().zip(&outcomes).map(|(tier, outcome)| TierRow::of(tier, outcome, window)).collect()
 }

@@ -7,7 +7,7 @@ use super::{
     table,
 };
 use crate::text;
-use forebay_sizing::{Cell, Outcome, Ratio, Ratios, Summary, Window, measured};
+use forebay_sizing::{Cell, Outcome, Ratio, Ratios, Summary, TierSums, Window, measured};
 use serde::Serialize;
 use std::io::{self, Write};
 
@@ -136,12 +136,12 @@ impl Row {
 }
 
 impl TierRow {
-    pub(super) fn of(tier: &str, (accesses, read_bytes): (u64, u64), outcome: &Outcome, window: Window) -> Self {
+    pub(super) fn of(tier: &TierSums<'_>, outcome: &Outcome, window: Window) -> Self {
         let ratios = Ratios::of(&outcome.periods, window);
         Self {
-            tier: tier.to_owned(),
-            accesses,
-            read_bytes,
+            tier: tier.name.to_owned(),
+            accesses: tier.accesses,
+            read_bytes: tier.read,
             hits_by_bytes: Percent::of(ratios.by_bytes),
             saved_bytes_per_month: ratios.saved_per_month,
         }

@@ -1,7 +1,7 @@
 //! Tests of the replay.
 
 use super::*;
-use forebay_cache::{CacheKey, CachingDecision, Expiry, Mark, Marks, PathPattern, Quota, Rule};
+use forebay_cache::{Budget, CacheKey, CachingDecision, Expiry, Mark, Marks, PathPattern, Quota, Rule};
 use forebay_types::{Lfn, Share};
 use proptest::prelude::*;
 use std::time::Duration;
@@ -48,7 +48,8 @@ fn brute_force(sizes: &[u64], order: &[usize], cache: u64) -> (u64, u64) {
 }
 
 fn run(accesses: &Accesses, scenario: &Scenario, policy: Policy, size: u64) -> Outcome {
-    replay(accesses, &Admission::by_rules(accesses, &scenario.decisions), scenario, Cell { policy, size })
+    let admission = Admission::by_rules(accesses, &scenario.decisions);
+    Replays::new(accesses, scenario).replay(&admission, Cell { policy, size })
 }
 
 fn total(periods: &[Period]) -> Period {
@@ -154,9 +155,10 @@ fn only_files_of_the_tiers_are_admitted() {
     let aod = "/store/mc/Run3/DY/MINIAODSIM/v1/a";
     let nano = "/store/mc/Run3/DY/NANOAODSIM/v1/a";
     let accesses = table(&[(aod, 0, 1, 1), (nano, 1, 1, 1), (aod, 2, 1, 1), (nano, 3, 1, 1)]);
-    let admission = Admission::by_rules(&accesses, &Rules::default()).only(&accesses, &["NANOAODSIM"]);
+    let tiers = Tiers::new(&accesses);
+    let admission = Admission::by_rules(&accesses, &Rules::default()).only(&accesses, &tiers, &["NANOAODSIM"]);
     let cell = Cell { policy: Policy::Lru, size: MIB };
-    let sums = total(&replay(&accesses, &admission, &Scenario::default(), cell).periods);
+    let sums = total(&Replays::new(&accesses, &Scenario::default()).replay(&admission, cell).periods);
     assert_eq!((sums.hits, sums.bypassed), (1, 2));
 }
 
@@ -172,3 +174,79 @@ fn the_age_of_victims_and_the_first_full_period_are_reported() {
     assert_eq!(outcome.full_from, Some(1));
     assert_eq!(run(&table(&rows), &scenario(), Policy::Lru, 1 << 40).full_from, None);
 }
+
+/// Numbers that look like chance and are the same everywhere.
+struct Numbers(u64);
+
+impl Numbers {
+    fn below(&mut self, end: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % end
+    }
+}
+
+/// Accesses to parts of files; some files are read often, and times have gaps.
+fn drawn(seed: u64) -> Accesses {
+    let mut numbers = Numbers(seed);
+    let mut accesses = Accesses::default();
+    let mut at_ms = 0;
+    for _ in 0..4000 {
+        at_ms += i64::try_from(numbers.below(3_600_000) * numbers.below(5)).unwrap();
+        let most = 1 + numbers.below(600);
+        let file = numbers.below(most);
+        let size = (1 + file * 7919 % 97) * MIB;
+        let read = if numbers.below(3) == 0 { size } else { 1 + numbers.below(size) };
+        let access = Access { at_ms, file: 0, user: 0, read, saved: Access::UNKNOWN };
+        let folder = if file.is_multiple_of(5) { "q" } else { "x" };
+        let key = CacheKey::from_text(&format!("/{folder}/f{file}")).unwrap();
+        accesses.add(key, Some(size), "ann", access).unwrap();
+    }
+    accesses.sort();
+    accesses
+}
+
+/// All parts of an outcome.
+fn numbers_of(outcome: &Outcome) -> Vec<u64> {
+    let mut numbers = vec![outcome.size, outcome.purged_files, outcome.purged_bytes, outcome.used];
+    numbers.push(outcome.full_from.map_or(0, |period| period as u64 + 1));
+    numbers.push(outcome.eviction_age_ms.unwrap_or(-1).cast_unsigned());
+    for period in &outcome.periods {
+        let Period { accesses, hits, read, saved, origin, bypassed } = *period;
+        numbers.extend([accesses, hits, read, saved, origin, bypassed]);
+    }
+    numbers
+}
+
+#[test]
+fn outcomes_are_the_same_to_the_last_bit_as_ever() {
+    let day = Duration::from_secs(86_400);
+    let quotas = vec![
+        Quota { path: Lfn::parse("/q").unwrap(), min_bytes: 0, max_bytes: Some(500 * MIB) },
+        Quota { path: Lfn::parse("/x").unwrap(), min_bytes: 300 * MIB, max_bytes: None },
+    ];
+    let expiries = vec![Expiry { path: PathPattern::parse("/q/*").ok(), vo: None, unused: Some(5 * day) }];
+    let ruled = PurgeRules { quotas, expiries, age_max: Some(20 * day), ..PurgeRules::default() };
+    let scenarios = [
+        scenario(),
+        Scenario::default(),
+        Scenario { unit: Unit::File, ..Scenario::default() },
+        Scenario { purge: ruled, ..Scenario::default() },
+    ];
+    let mut digest = 0xcbf2_9ce4_8422_2325_u64;
+    for seed in 0..8 {
+        let accesses = drawn(seed);
+        for scenario in &scenarios {
+            for policy in Policy::ALL {
+                for size in [150 * MIB, 1500 * MIB, 8000 * MIB] {
+                    for number in numbers_of(&run(&accesses, scenario, policy, size)) {
+                        digest = (digest ^ number).wrapping_mul(0x0100_0000_01b3);
+                    }
+                }
+            }
+        }
+    }
+    assert_eq!(digest, DIGEST, "{digest:#x}");
+}
+
+/// Computed when every use of an entry moved it at once.
+const DIGEST: u64 = 0xe12d_85ac_862d_d52f;
