@@ -1,12 +1,14 @@
 //! Reading ahead: what is fetched of a file before anybody asks for it.
 //!
-//! - [`Recogniser`] follows the reads of one handle: sequential ones ([`runs`]), strides and vectors that repeat ([`repeats`]).
+//! - [`Recogniser`] follows the reads of one handle: sequential ones ([`runs`]), strides and vectors that repeat ([`repeats`]),
+//!   and passes through the file ([`passes`]).
 //! - [`ReadAheadBounds`] bounds the distance: by the link ([`LinkEstimate`]), and by its use
 //!   ([`ReadAheadLedger`]), and never farther than the administrator decides ([`ReadAheadSettings`]).
 
 mod bounds;
 mod ledger;
 mod link;
+mod passes;
 mod recogniser;
 mod repeats;
 mod runs;
