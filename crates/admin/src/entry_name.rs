@@ -25,7 +25,7 @@ impl EntryName {
         let path = RequestPath::parse(path_of(text).as_bytes()).map_err(|error| error.to_string())?;
         let key = match ForwardedPath::parse(path.lfn.as_str()) {
             Ok(Some(forwarded)) => CacheKey::forwarded(&forwarded.origin, &forwarded.lfn),
-            Ok(None) => CacheKey::fixed(&path.lfn),
+            Ok(None) => CacheKey::rucio_from_text(path.lfn.as_str()).map_or_else(|| CacheKey::fixed(&path.lfn), Ok),
             Err(ForwardingError::Scheme { scheme }) => return Err(format!("{scheme}:// origins are not supported")),
             Err(ForwardingError::Origin(_)) => {
                 return Err("invalid origin in the path: the form is /root://HOST:PORT//path".to_owned());
@@ -66,9 +66,11 @@ mod tests {
         assert_eq!(EntryName::parse("/a?x=y").unwrap().path.cgi, "x=y");
     }
 
+    const RUCIO_KEY: &str = "/rucio:/mc/3f/a0/a.root,12,adler32:0a1b2c3d";
+
     #[test]
     fn a_key_is_a_name_of_itself() {
-        for text in ["/store/a.root", "/root:/origin:1095/store/a.root", "/https:/dav:443/a", "/a b/ü"] {
+        for text in ["/store/a.root", "/root:/origin:1095/store/a.root", "/https:/dav:443/a", "/a b/ü", RUCIO_KEY] {
             let key = EntryName::parse(text).unwrap().key;
             assert_eq!(EntryName::parse(key.as_str()).unwrap().key, key);
         }

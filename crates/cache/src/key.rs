@@ -1,6 +1,9 @@
 //! Cache keys, the names of entries, and their numbers.
 
-use crate::forwarding::{forwarded_name, is_forwarding_top, parse_name, spelled_name};
+use crate::{
+    forwarding::{forwarded_name, is_forwarding_top, parse_name, spelled_name},
+    rucio::{ContentId, RucioName},
+};
 use forebay_types::{LFN_COMPONENT_LEN_MAX, LFN_LEN_MAX, Lfn, OriginId};
 use std::{fmt, sync::Arc};
 
@@ -21,6 +24,9 @@ const RESERVED_TOP: [&str; 4] = ["pfc-stats", ".xrdt", ".forebay", ".forebay-pro
 pub fn is_reserved_top(name: &str) -> bool {
     RESERVED_TOP.contains(&name)
 }
+
+/// First component of the keys of Rucio files.
+const RUCIO_TOP: &str = "rucio:";
 
 /// The name of a cache entry: a path below the store's root, without `.` or `..` components. Cheap to clone.
 #[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
@@ -50,7 +56,7 @@ impl CacheKey {
     /// See [`KeyRefusal`]; names that look like [`Self::forwarded`] keys are reserved.
     pub fn fixed(lfn: &Lfn) -> Result<Self, KeyRefusal> {
         let top = lfn.as_str().split('/').nth(1).unwrap_or_default();
-        if RESERVED_TOP.contains(&top) || is_forwarding_top(top) {
+        if RESERVED_TOP.contains(&top) || is_forwarding_top(top) || top == RUCIO_TOP {
             return Err(KeyRefusal::Reserved);
         }
         Self::checked(lfn, lfn.shared())
@@ -62,6 +68,19 @@ impl CacheKey {
     /// See [`KeyRefusal`].
     pub fn forwarded(origin: &OriginId, lfn: &Lfn) -> Result<Self, KeyRefusal> {
         Self::checked(lfn, forwarded_name(origin, lfn).into())
+    }
+
+    /// The key of a Rucio file with this content, whichever origin has it.
+    ///
+    /// # Errors
+    /// See [`KeyRefusal`]; a checksum that cannot be a part of a name is reserved.
+    pub fn of_rucio(name: &RucioName, content: ContentId<'_>) -> Result<Self, KeyRefusal> {
+        if !content.is_nameable() {
+            return Err(KeyRefusal::Reserved);
+        }
+        let text = format!("/{RUCIO_TOP}/{}", name.with_content(content));
+        let lfn = Lfn::parse(&text).map_err(|_| KeyRefusal::TooLong)?;
+        Self::checked(&lfn, text.into())
     }
 
     fn checked(lfn: &Lfn, key: Arc<str>) -> Result<Self, KeyRefusal> {
@@ -81,12 +100,24 @@ impl CacheKey {
     /// The key whose [`Self::as_str`] is `text`, or `None` when no key looks like this.
     #[must_use]
     pub fn from_text(text: &str) -> Option<Self> {
+        if let Some(key) = Self::rucio_from_text(text) {
+            return Some(key);
+        }
         let key = match parse_name(text) {
             // Stores hold keys of other spellings from before names were canonical: they can be listed and purged.
             Some((origin, lfn)) => Self::checked(&lfn, spelled_name(&origin, &lfn).into()),
             None => Self::fixed(&Lfn::parse(text).ok()?),
         };
         key.ok().filter(|key| key.as_str() == text)
+    }
+
+    /// The key of [`Self::of_rucio`] whose [`Self::as_str`] is `text`.
+    #[must_use]
+    pub fn rucio_from_text(text: &str) -> Option<Self> {
+        let shared = text.strip_prefix('/')?.strip_prefix(RUCIO_TOP)?.strip_prefix('/')?;
+        RucioName::from_content(shared)?;
+        let lfn = Lfn::parse(text).ok().filter(|lfn| lfn.as_str() == text)?;
+        Self::checked(&lfn, text.into()).ok()
     }
 
     /// The key as text, beginning with `/`.

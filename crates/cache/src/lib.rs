@@ -35,6 +35,7 @@ mod purge;
 mod rate_limiter;
 mod read_ahead;
 mod replacement;
+mod rucio;
 mod validity;
 mod verified_blocks;
 
@@ -69,5 +70,6 @@ pub use read_ahead::{
     ZONES_MAX,
 };
 pub use replacement::Policy;
+pub use rucio::{ContentId, RucioName};
 pub use validity::{CheckOutcome, Likeness, Remembered, ValidityCheck, ValidityPolicy, Verdict};
 pub use verified_blocks::{DataFileId, VerifiedBlocks};

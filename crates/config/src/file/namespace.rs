@@ -81,6 +81,9 @@ section! {
         origin_check: bool => decisions.forwarding_authorizes_at_origin = Value::default("false"),
         /// As `redirects` of an export.
         redirects: Redirects => forwarding_redirects = Value::default(r#""same-domain""#).live(),
+        /// Whether the names of a Rucio file at several origins (`…/rucio/SCOPE/xx/yy/NAME`) share one entry. The origin is asked for size
+        /// and checksum (`adler32`) of a file once, then as `validity` says; if it reports none, the file has an entry for this origin alone.
+        share_rucio_files: bool => decisions.shares_rucio_files = Value::default("false").live(),
         /// As `direct` of an export.
         direct: Visibility => decisions.forwarding_service.direct = Value::default(r#""never""#).live(),
         /// As `miss` of an export.

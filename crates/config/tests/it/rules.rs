@@ -23,6 +23,8 @@ fn an_export_configures_the_validity_of_its_copies() {
     let forwarding = parse("[forwarding]\nvalidity = \"1h\"\ncompare_checksum = true").unwrap().config.decisions;
     assert_eq!(forwarding.forwarding_validity.check, ValidityCheck::Every(Duration::from_secs(3600)));
     assert!(forwarding.forwarding_validity.compares_checksum);
+    assert!(!forwarding.shares_rucio_files);
+    assert!(parse("[forwarding]\nshare_rucio_files = true").unwrap().config.decisions.shares_rucio_files);
 }
 
 #[test]

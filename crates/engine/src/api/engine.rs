@@ -9,7 +9,7 @@ use crate::{
         file_context::{COMPLETED_MAX, CompletedFile, FileContext},
         open_files::OpenFiles,
     },
-    freshness::{origin_metadata::OriginMetadata, origin_permission::OriginPermissions},
+    freshness::{origin_metadata::OriginMetadata, origin_permission::OriginPermissions, shared_names::SharedNames},
     namespace::routes::{Routes, Target, Writes},
     upkeep::{
         disk_watch,
@@ -42,6 +42,7 @@ pub(crate) struct Inner {
     routes: Arc<RwLock<Arc<Routes>>>,
     pub(crate) metadata: Arc<OriginMetadata>,
     pub(crate) permissions: OriginPermissions,
+    pub(crate) shared_names: SharedNames,
     pub(crate) leases: Arc<Leases>,
     pub(crate) purge: Arc<Purge>,
     pub(crate) checksums: Arc<FileChecksums>,
@@ -74,6 +75,7 @@ impl Engine {
             routes,
             metadata: Arc::default(),
             permissions: OriginPermissions::default(),
+            shared_names: SharedNames::default(),
             leases: Arc::default(),
             purge: Arc::new(Purge::new(Arc::clone(&context), Arc::clone(&open_files))),
             scrubber: Arc::new(Scrubber::new(Arc::clone(&checksums))),
@@ -226,10 +228,11 @@ impl Engine {
     /// Where a name leads, in whose name it is asked.
     pub(crate) fn target(&self, request: &OpenRequest, delegation: &Delegation) -> Result<Target, Error> {
         let mut target = self.routes().resolve(request, delegation)?;
-        if request.revalidates
-            && let Target::Origin(target) = &mut target
-        {
-            target.validity = target.validity.checked_within(REVALIDATION_PERIOD);
+        if let Target::Origin(target) = &mut target {
+            if request.revalidates {
+                target.validity = target.validity.checked_within(REVALIDATION_PERIOD);
+            }
+            self.inner.shared_names.apply(target);
         }
         Ok(target)
     }

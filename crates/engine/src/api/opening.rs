@@ -118,6 +118,10 @@ impl Engine {
                 let began = forebay_net::clock::monotonic();
                 // Authorization comes before the rules: a client without access learns nothing of a file's size or state.
                 let grant = self.authorize(&target, Want::Read).await?;
+                // A client that wants only cached files must not wait for an origin.
+                if target.rucio.is_some() && !request.only_if_cached {
+                    Box::pin(self.inner.shared_names.learn(&mut target, &self.inner.metadata)).await;
+                }
                 target.caching = self.caching_decision(&target, request, caller).await?;
                 let redirect =
                     if target.caching.action == Action::Redirect { target.redirect(redirects) } else { None };

@@ -2,4 +2,5 @@
 
 pub(crate) mod origin_metadata;
 pub(crate) mod origin_permission;
+pub(crate) mod shared_names;
 pub(crate) mod validity;

@@ -22,6 +22,8 @@ pub struct DecisionOptions {
     pub forwarding_authorizes_at_origin: bool,
     /// How clients get at files of origins that they name.
     pub forwarding_service: Service,
+    /// Whether the names of a Rucio file at several origins have one entry, if they report the same size and checksum.
+    pub shares_rucio_files: bool,
 }
 
 /// The options at work, and the names that origins have not.
@@ -43,6 +45,7 @@ impl Default for DecisionOptions {
             forwarding_validity: ValidityPolicy::default(),
             forwarding_authorizes_at_origin: false,
             forwarding_service: Service::default(),
+            shares_rucio_files: false,
         }
     }
 }

@@ -6,7 +6,7 @@ use crate::{
 };
 use forebay_auth::CredentialsName;
 use forebay_cache::{
-    AllowList, CacheKey, CachingDecision, Decision, FillPolicy, ForwardedPath, ReadAheadSettings, Subject,
+    AllowList, CacheKey, CachingDecision, Decision, FillPolicy, ForwardedPath, ReadAheadSettings, RucioName, Subject,
     ValidityPolicy, forwarded_name,
 };
 use forebay_origin::{DelegatedCredentials, Origin, OriginPath};
@@ -93,6 +93,8 @@ pub struct OriginTarget {
     pub server: OriginId,
     pub path: OriginPath,
     pub(crate) key: Option<CacheKey>,
+    /// The name under which other origins may have the same file. Then the key is to become that of the content.
+    pub(crate) rucio: Option<RucioName>,
     pub(crate) writes: Writes,
     pub validity: ValidityPolicy,
     pub(crate) decisions: Arc<Decisions>,
@@ -229,7 +231,9 @@ impl Routes {
         }
         let origin = self.named_origin(id);
         let asked = asked_for(&origin, self.decisions.options.forwarding_authorizes_at_origin, delegation);
-        Ok(Target::Origin(self.forwarded(origin, id, CacheKey::forwarded(id, &lfn).ok(), lfn, cgi, asked)))
+        let rucio = if self.decisions.options.shares_rucio_files { RucioName::of(&lfn) } else { None };
+        let key = CacheKey::forwarded(id, &lfn).ok();
+        Ok(Target::Origin(OriginTarget { rucio, ..self.forwarded(origin, id, key, lfn, cgi, asked) }))
     }
 
     /// A file of an origin that the client names.
@@ -246,6 +250,7 @@ impl Routes {
             origin,
             server: server.clone(),
             key,
+            rucio: None,
             path: OriginPath { lfn, cgi: cgi.to_owned(), delegation },
             writes: Writes::Refuse,
             validity: self.decisions.options.forwarding_validity,

@@ -18,4 +18,5 @@ mod read_ahead;
 mod reads;
 mod root_jobs;
 mod shared_files;
+mod shared_names;
 mod validity;

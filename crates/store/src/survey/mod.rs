@@ -191,7 +191,10 @@ impl Surveyor<'_> {
         let below = path.strip_prefix(self.root).ok()?.to_str()?;
         let key = match ForwardedPath::parse(below).ok()? {
             Some(forwarded) => CacheKey::forwarded(&forwarded.origin, &forwarded.lfn).ok()?,
-            None => CacheKey::fixed(&Lfn::parse(&format!("/{below}")).ok()?).ok()?,
+            None => {
+                let lfn = Lfn::parse(&format!("/{below}")).ok()?;
+                CacheKey::rucio_from_text(lfn.as_str()).or_else(|| CacheKey::fixed(&lfn).ok())?
+            }
         };
         // A name that is spelled differently from its key would never be found.
         (key.as_str().trim_start_matches('/') == below).then_some(key)
