@@ -30,8 +30,19 @@ impl LocalFile {
     pub(crate) fn new(volume: VolumeId, file: File, metadata: &Metadata) -> Self {
         // It was opened for reading only where the file system refuses writes.
         let is_writable = fcntl_getfl(&file).is_ok_and(|flags| flags.contains(OFlags::RDWR));
+        Self { is_writable, ..Self::writable(volume, file, metadata) }
+    }
+
+    /// As [`Self::new`], for a file that was opened for writing.
+    pub(crate) fn writable(volume: VolumeId, file: File, metadata: &Metadata) -> Self {
         let state = FileState::of(metadata);
-        Self { file: Arc::new(file), identity: state.identity, state_when_opened: Some(state), volume, is_writable }
+        Self {
+            file: Arc::new(file),
+            identity: state.identity,
+            state_when_opened: Some(state),
+            volume,
+            is_writable: true,
+        }
     }
 
     /// Takes over a file that was created just now, which may be written.

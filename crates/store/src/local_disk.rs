@@ -252,13 +252,20 @@ impl Disk for LocalDisk {
         state: &FileState,
         may_wait: MayWait,
     ) -> Option<Arc<dyn DataFile>> {
-        let (file, metadata) = match may_wait {
+        let is_same =
+            |metadata: &Metadata| volume == self.volume && metadata.is_file() && FileState::of(metadata) == *state;
+        let data = match may_wait {
             // An open waits for the server of a network file system even if the kernel knows the name.
-            MayWait::No => self.is_local.then(|| self.tree.open_cached(key))?.ok()?,
-            MayWait::Yes => self.open_recorded(key).ok()??,
+            MayWait::No => {
+                let (file, metadata) = self.is_local.then(|| self.tree.open_cached(key))?.ok()?;
+                is_same(&metadata).then(|| LocalFile::writable(volume, file, &metadata))?
+            }
+            MayWait::Yes => {
+                let (file, metadata) = self.open_recorded(key).ok()??;
+                is_same(&metadata).then(|| LocalFile::new(volume, file, &metadata))?
+            }
         };
-        let is_same = volume == self.volume && metadata.is_file() && FileState::of(&metadata) == *state;
-        is_same.then(|| Arc::new(LocalFile::new(volume, file, &metadata)) as Arc<dyn DataFile>)
+        Some(Arc::new(data))
     }
 
     fn create_entry(&self, key: &CacheKey, cinfo: Cinfo, origin: Option<OriginMark>) -> Result<Entry, StoreError> {

@@ -126,19 +126,46 @@ struct FieldWriter<'w> {
 
 impl FieldWriter<'_> {
     fn write(&mut self, field: &Field, value: impl fmt::Display) {
-        let space = if std::mem::take(&mut self.is_first) { "" } else { " " };
-        let written = match field.name() {
-            // The text of the event itself.
-            "message" => write!(self.writer, "{space}{value}"),
-            name => write!(self.writer, "{space}{name}={value}"),
-        };
+        let written = self.write_name(field).and_then(|()| write!(self.writer, "{value}"));
         self.result = self.result.and(written);
+    }
+
+    fn write_name(&mut self, field: &Field) -> fmt::Result {
+        if !std::mem::take(&mut self.is_first) {
+            self.writer.write_char(' ')?;
+        }
+        // The text of the event itself has no name.
+        if field.name() != "message" {
+            self.writer.write_str(field.name())?;
+            self.writer.write_char('=')?;
+        }
+        Ok(())
     }
 }
 
 impl Visit for FieldWriter<'_> {
     fn record_str(&mut self, field: &Field, value: &str) {
-        self.write(field, format_args!("{value:?}"));
+        let is_unescaped = |byte: u8| matches!(byte, b' '..=b'~') && !matches!(byte, b'"' | b'\\');
+        if value.bytes().all(is_unescaped) {
+            // Nearly all: the formatter would look at each letter.
+            let quoted = |writer: &mut Writer<'_>| {
+                writer.write_char('"')?;
+                writer.write_str(value)?;
+                writer.write_char('"')
+            };
+            let written = self.write_name(field).and_then(|()| quoted(&mut self.writer));
+            self.result = self.result.and(written);
+        } else {
+            self.write(field, format_args!("{value:?}"));
+        }
+    }
+
+    fn record_u64(&mut self, field: &Field, value: u64) {
+        self.write(field, value);
+    }
+
+    fn record_i64(&mut self, field: &Field, value: i64) {
+        self.write(field, value);
     }
 
     fn record_debug(&mut self, field: &Field, value: &dyn Debug) {

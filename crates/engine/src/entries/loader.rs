@@ -284,7 +284,8 @@ async fn open_entry(context: &Arc<FileContext>, key: CacheKey, is_access: bool) 
 /// When the file of an entry last changed: at its origin; on our disk for entries of XCache, which do not record it; else when
 /// it was first opened.
 fn mtime_of(entry: &Entry) -> i64 {
-    let changed_here = || entry.data.file().metadata().map_or(0, |metadata| metadata.mtime());
+    let changed_now = || entry.data.file().metadata().map_or(0, |metadata| metadata.mtime());
+    let changed_here = || entry.data.state_when_opened().map_or_else(changed_now, |state| state.modified.0);
     let changed_there = |mark: &OriginMark| mark.validator.mtime().unwrap_or(entry.cinfo.created);
     entry.origin.as_ref().map_or_else(changed_here, changed_there)
 }

@@ -3,7 +3,7 @@
 use super::{ReplyTo, ResponseError};
 use crate::code::Status;
 use crate::flags::StatFlags;
-use crate::wire::{put_text, until_nul};
+use crate::wire::{put_number, put_text, until_nul};
 use forebay_types::{Access, FileKind, FileStat};
 use std::sync::Arc;
 
@@ -19,7 +19,19 @@ pub fn encode_stat(stat: &FileStat, out: &mut Vec<u8>) {
         Some(access) => (access.mode, access.owner.as_str(), access.group.as_str()),
         None => (mode_of(StatFlags(flags)), UNKNOWN, UNKNOWN),
     };
-    put_text(out, format_args!("{id} {size} {flags} {mtime} {mtime} {mtime} {mode:04o} {owner} {group}"));
+    let flags = u64::from(flags);
+    for number in [id, size, flags] {
+        put_number(out, number);
+        out.push(b' ');
+    }
+    for _ in 0..3 {
+        if mtime < 0 {
+            out.push(b'-');
+        }
+        put_number(out, mtime.unsigned_abs());
+        out.push(b' ');
+    }
+    put_text(out, format_args!("{mode:04o} {owner} {group}"));
 }
 
 /// The permission bits of a file of which only the flags are known.

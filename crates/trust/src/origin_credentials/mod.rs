@@ -139,6 +139,10 @@ impl OriginCredentials {
 
 impl CredentialSource for OriginCredentials {
     fn towards(&self, server: &OriginId) -> CredentialUse {
+        // Each open asks, and most caches have no rules: the name of the host is not needed then.
+        if self.rules.is_empty() {
+            return CredentialUse::Own(Arc::clone(&self.no_credentials));
+        }
         let spelled = server.endpoint.host().trim_matches(['[', ']']);
         let host = canonical_host(spelled);
         // A pattern with a wildcard may be for the name as it is spelled.
