@@ -4,7 +4,7 @@ use crate::{
     Caller, Read,
     api::direct_open::Switching,
     base::{disk_queues::DiskQueue, disk_reads::DiskReads, sequential_run::SequentialRun},
-    entries::{cached_file::CachedFile, file_context::FileContext},
+    entries::{cached_file::CachedFile, file_context::FileContext, open_files::OpenFiles},
     transfer::{access_tracker::AccessTracker, complete_file},
 };
 use forebay_net::NowaitReads;
@@ -172,6 +172,8 @@ pub(crate) struct Opened {
     opened: Instant,
     purpose: OpenPurpose,
     disk_reads: Arc<DiskReads>,
+    /// The table that a cached file is in.
+    table: Arc<OpenFiles>,
     /// Of the disk that the file is on, once it was read from there.
     disk_queue: OnceLock<DiskQueue>,
     run: SequentialRun,
@@ -220,7 +222,7 @@ impl Opened {
         lfn: Lfn,
         caller: &Arc<Caller>,
         purpose: OpenPurpose,
-        context: &FileContext,
+        (context, table): (&FileContext, &Arc<OpenFiles>),
         switching: Switching,
     ) -> Self {
         let FileContext { metrics, disk_reads, options, .. } = context;
@@ -239,6 +241,7 @@ impl Opened {
             tracker: Arc::default(),
             caller: Arc::clone(caller),
             disk_reads: Arc::clone(disk_reads),
+            table: Arc::clone(table),
             disk_queue: OnceLock::new(),
             run: SequentialRun::default(),
             events: events.clone(),
@@ -337,5 +340,11 @@ impl Drop for Opened {
             reads.closed(&event);
         }
         self.events.closed(&event);
+        // Last: the file may leave the table with it.
+        if let Source::Cached(file) = &self.source
+            && opens == 1
+        {
+            self.table.note_left(file);
+        }
     }
 }

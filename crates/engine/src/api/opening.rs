@@ -168,7 +168,8 @@ impl Engine {
         };
         let switching =
             if may_switch { Switching::allowed(Arc::clone(&self.inner.leases)) } else { Switching::default() };
-        let opened = Opened::new(source, request.lfn.clone(), caller, purpose, self.context(), switching);
+        let home = (self.context().as_ref(), &self.inner.open_files);
+        let opened = Opened::new(source, request.lfn.clone(), caller, purpose, home, switching);
         // A client that wants only cached files must not cause fetches.
         if purpose == OpenPurpose::Read && !request.only_if_cached {
             opened.expect_reads();

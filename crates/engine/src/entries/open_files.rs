@@ -10,12 +10,12 @@ use forebay_origin::SharedValue;
 use forebay_telemetry::DropReason;
 use parking_lot::{Mutex, MutexGuard};
 use std::{
-    collections::{BTreeMap, BTreeSet, btree_map::Entry},
+    collections::{BTreeMap, BTreeSet, VecDeque, btree_map::Entry},
     future::Future,
     pin::pin,
     sync::{
         Arc,
-        atomic::{AtomicUsize, Ordering::Relaxed},
+        atomic::{AtomicUsize, Ordering::SeqCst},
     },
     time::Duration,
 };
@@ -32,6 +32,8 @@ pub(crate) struct OpenFiles {
     closed: Arc<ClosedFiles>,
     /// Notified whenever files have left the table, or entries the disk.
     room: Notify,
+    /// Opens that wait for that: without any, a close spares itself the lock of the notification.
+    waiting: AtomicUsize,
 }
 
 /// The files of some of the keys. Nothing slow is done while it is locked: opens and closes of other files need it.
@@ -40,7 +42,13 @@ struct Part {
     slots: BTreeMap<CacheKey, Slot>,
     /// Keys without a slot, whose entries are being removed.
     reserved: BTreeSet<CacheKey>,
+    /// Files that their last client has left a moment ago, the last one at the end.
+    left: VecDeque<CacheKey>,
 }
+
+/// Files of a part that stay in the table after their last close, until a regular look at all files: one that is opened again soon is
+/// found there. More would only be in the way of the memory that the next opens need.
+const LEFT_MAX: usize = 8;
 
 pub(crate) enum Retired {
     /// The table does not have it.
@@ -63,6 +71,7 @@ impl OpenFiles {
             wait_max,
             closed,
             room: Notify::new(),
+            waiting: AtomicUsize::new(0),
         }
     }
 
@@ -125,13 +134,13 @@ impl OpenFiles {
 
     /// Every loaded file, in no order. Slots whose load was given up by all waiting clients are dropped on the way.
     pub(crate) fn files(&self) -> Vec<Arc<CachedFile>> {
-        let mut files = Vec::with_capacity(self.slots.load(Relaxed));
+        let mut files = Vec::with_capacity(self.slots.load(SeqCst));
         for part in self.parts.iter() {
             let mut part = part.lock();
             let before = part.slots.len();
             // A slot that only the table owns and that has no file belongs to a load that was given up.
             part.slots.retain(|_, slot| slot.get().is_some() || Arc::strong_count(slot) > 1);
-            self.slots.fetch_sub(before - part.slots.len(), Relaxed);
+            self.slots.fetch_sub(before - part.slots.len(), SeqCst);
             files.extend(part.slots.values().filter_map(|slot| slot.get()));
         }
         files
@@ -141,6 +150,29 @@ impl OpenFiles {
     pub(crate) fn remove_idle(&self, files: &[Arc<CachedFile>]) {
         let removed = files.iter().filter(|file| self.remove_if_idle(file)).count();
         if removed > 0 {
+            self.notify_room();
+        }
+    }
+
+    /// The last client of a file has closed it. Takes another one out that was left before, if there are many.
+    pub(crate) fn note_left(&self, file: &CachedFile) {
+        let Some(key) = file.key() else { return };
+        let first = {
+            let mut part = self.part(key);
+            if let Some(position) = part.left.iter().position(|left| left == key) {
+                part.left.remove(position);
+            }
+            part.left.push_back(key.clone());
+            let first = if part.left.len() > LEFT_MAX { part.left.pop_front() } else { None };
+            first.and_then(|key| part.slots.get(&key)?.get())
+        };
+        if let Some(first) = first {
+            self.remove_idle(&[first]);
+        }
+    }
+
+    fn notify_room(&self) {
+        if self.waiting.load(SeqCst) > 0 {
             self.room.notify_waiters();
         }
     }
@@ -197,7 +229,7 @@ impl OpenFiles {
         for key in keys {
             self.part(key).reserved.remove(key);
         }
-        self.room.notify_waiters();
+        self.notify_room();
     }
 
     /// Retires the loaded file of `key`, unless a client has it open or is about to; `force` retires it anyway.
@@ -215,7 +247,7 @@ impl OpenFiles {
     pub(crate) fn clear(&self) {
         for part in self.parts.iter() {
             let slots = std::mem::take(&mut part.lock().slots);
-            self.slots.fetch_sub(slots.len(), Relaxed);
+            self.slots.fetch_sub(slots.len(), SeqCst);
         }
     }
 
@@ -230,6 +262,8 @@ impl OpenFiles {
             return Ok(slot);
         }
         let deadline = tokio::time::Instant::now() + self.wait_max;
+        // Before the next look: a file that leaves after it finds this open waiting.
+        let _waiting = Waiting::new(&self.waiting);
         loop {
             let mut room = pin!(self.room.notified());
             // Registered before the look: room that is made in between wakes this open.
@@ -263,12 +297,12 @@ impl OpenFiles {
     /// Counts one more slot, unless there are as many as there may be.
     fn take_room(&self) -> bool {
         let one_more = |slots: usize| (slots < self.files_max).then_some(slots + 1);
-        self.slots.fetch_update(Relaxed, Relaxed, one_more).is_ok()
+        self.slots.fetch_update(SeqCst, SeqCst, one_more).is_ok()
     }
 
     fn remove(&self, part: &mut Part, key: &CacheKey) {
         if part.slots.remove(key).is_some() {
-            self.slots.fetch_sub(1, Relaxed);
+            self.slots.fetch_sub(1, SeqCst);
         }
     }
 
@@ -289,7 +323,7 @@ impl OpenFiles {
         let unused = slot.get().is_none() && Arc::strong_count(slot) <= 2;
         if unused && part.slots.get(key).is_some_and(|current| Arc::ptr_eq(current, slot)) {
             self.remove(&mut part, key);
-            self.room.notify_waiters();
+            self.notify_room();
         }
     }
 }
@@ -298,6 +332,22 @@ impl Part {
     /// Whether an entry may be removed.
     fn is_free(&self, key: &CacheKey) -> bool {
         self.slots.get(key).is_none_or(is_unused) && !self.reserved.contains(key)
+    }
+}
+
+/// An open that waits for room, until this is dropped.
+struct Waiting<'a>(&'a AtomicUsize);
+
+impl<'a> Waiting<'a> {
+    fn new(count: &'a AtomicUsize) -> Self {
+        count.fetch_add(1, SeqCst);
+        Self(count)
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, SeqCst);
     }
 }
 

@@ -22,6 +22,9 @@ const SYNCS_MAX: usize = 8;
 /// Files that are synced together at most: each has a record open meanwhile.
 const BATCH_MAX: usize = 256;
 
+/// Files that leave the table in one turn of the task: some tenths of a millisecond.
+const CLOSES_PER_TURN: usize = 32;
+
 /// Closed files whose uses are written in one tick at most.
 const USES_MAX: usize = 4096;
 
@@ -63,12 +66,27 @@ pub(crate) async fn run(table: Arc<OpenFiles>, context: Arc<FileContext>) {
                 let uses = uses.remove(&volume).unwrap_or_default();
                 batch.spawn(async move {
                     sync_all(files.clone(), &workers).await;
-                    table.remove_idle(&files);
+                    remove_idle(&table, files).await;
                     save_uses(context, uses).await;
                 });
             }
         }
-        table.remove_idle(&files);
+        remove_idle(&table, files).await;
+    }
+}
+
+/// Takes those of `files` out of the table that may leave it. Connections are served in between: there may be thousands, and each
+/// closes a file.
+async fn remove_idle(table: &OpenFiles, files: Vec<Arc<CachedFile>>) {
+    let mut files = files.into_iter();
+    loop {
+        let batch: Vec<_> = files.by_ref().take(CLOSES_PER_TURN).collect();
+        if batch.is_empty() {
+            return;
+        }
+        table.remove_idle(&batch);
+        drop(batch);
+        tokio::task::yield_now().await;
     }
 }
 

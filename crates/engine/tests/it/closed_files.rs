@@ -1,7 +1,7 @@
 //! Files that are opened again some time after they were closed: nothing of them is read again, whatever happened meanwhile is noticed.
 #![allow(clippy::unwrap_used, reason = "a test may panic, its helpers too")]
 
-use crate::house::{House, check, open_data_files, options, run, until};
+use crate::house::{House, check, open_data_files, options, run, run_virtual, until};
 use forebay_cache::{CacheKey, Cinfo};
 use forebay_engine::Options;
 use forebay_testkit::MemoryOrigin;
@@ -54,6 +54,32 @@ fn a_file_that_was_closed_is_opened_again_without_its_record() {
         use_again(&house, root.path(), "/f").await;
         assert_eq!(house.origin.opens(), 1);
         assert_eq!(fs::read(root.path().join("f.cinfo")).unwrap(), b"nothing", "a use alone writes nothing");
+    });
+}
+
+#[test]
+fn files_leave_the_table_as_others_are_closed() {
+    const FILES: usize = 1200;
+    // Eight of each part of the table stay until the next regular look at all files.
+    const LEFT_MAX: usize = 8 * 64;
+    run_virtual(async {
+        let root = tempfile::tempdir().unwrap();
+        let options = Options { uses_interval: NEVER, ..options() };
+        let house = House::build_with(root.path(), MemoryOrigin::new(100), options);
+        let paths: Vec<String> = (0..FILES).map(|number| format!("/d/{number}")).collect();
+        for path in &paths {
+            check(&house.open(path).await, ByteRange::at(0, 100)).await;
+        }
+        while open_data_files(root.path()) > 0 {
+            // sleep: by the virtual clock, which stands still in a loop that only yields.
+            tokio::time::sleep(Duration::from_secs(1)).await;
+        }
+        for path in &paths {
+            drop(house.open(path).await);
+        }
+        // Time stands still while a task is ready: there is no regular look in the meantime.
+        until(|| open_data_files(root.path()) <= LEFT_MAX).await;
+        assert_eq!(house.origin.opens(), FILES as u64);
     });
 }
 
