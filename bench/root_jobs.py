@@ -143,33 +143,39 @@ def measure_all(args: argparse.Namespace) -> None:
 def measure(lab: Lab, client: Client, job: str, way: str, files: list[int]) -> Iterator[Row]:
     """A job on cold files of one dataset."""
     dataset = DATASETS.get(job, "flat")
+    reads = lab.origin_reads()
     if way == "direct":
         url = f"root://{lab.address('origin', 'client')}:{PORTS['origin']}/"
-        yield timed(lab, client, job, way, f"{url}/{dataset}/1.root") | {"file": 1}
+        row = timed(lab, client, job, way, f"{url}/{dataset}/1.root")
+        yield row | {"file": 1, "origin_requests": lab.origin_reads() - reads}
         return
-    is_forebay = way.startswith("forebay")
-    with lab.cache(way) if is_forebay else lab.xcache(way) as url:
-        # The session with the origin is in use; of another dataset.
-        other = "fat" if dataset == "flat" else "flat"
+    # The session with the origin is in use; of another dataset.
+    other = "fat" if dataset == "flat" else "flat"
+    if not way.startswith("forebay"):
+        with lab.xcache(way) as url:
+            client.run("W", f"{url}/{other}/0.root")
+            row = timed(lab, client, job, way, f"{url}/{dataset}/1.root")
+        # The origin counts requests when a connection ends: those for the other file, too.
+        yield row | {"file": 1, "origin_requests": lab.origin_reads() - reads}
+        return
+    with lab.forebay_cache(way) as url:
         client.run("W", f"{url}/{other}/0.root")
         for number in range(1, max(files) + 1):
-            before = lab.wasted_bytes() if is_forebay else 0.0
+            before = lab.metrics()
             row = timed(lab, client, job, way, f"{url}/{dataset}/{number % FILES}.root") | {"file": number}
-            if is_forebay:
-                row["wasted_mb"] = round((lab.wasted_bytes() - before) / 1e6, 2)
+            row |= {key: round(after - before[key], 2) for key, after in lab.metrics().items()}
             if number in files:
                 yield row
 
 
 def timed(lab: Lab, client: Client, job: str, way: str, url: str) -> Row:
-    """The times of a job, and what the origin has sent meanwhile."""
-    bytes_before, reads_before = lab.sent_bytes(), lab.origin_reads()
+    """The times of a job, and the bytes that the origin has sent meanwhile."""
+    before = lab.sent_bytes()
     times = client.run(job, url)
     # sleep: what was closed is counted and learned a moment later, and the rests of blocks come.
     time.sleep(SETTLING_SECONDS)
-    sent = lab.sent_bytes() - bytes_before
-    reads = lab.origin_reads() - reads_before
-    return {"job": job, "way": way, **times, "origin_mb": round(sent / 1e6, 1), "origin_requests": reads}
+    sent = lab.sent_bytes() - before
+    return {"job": job, "way": way, **times, "origin_mb": round(sent / 1e6, 1)}
 
 
 if __name__ == "__main__":

@@ -101,7 +101,7 @@ class Lab:
             config.unlink()
 
     @contextmanager
-    def cache(self, kind: str) -> Iterator[str]:
+    def forebay_cache(self, kind: str) -> Iterator[str]:
         """A cold cache; yields its URL."""
         store = Path(tempfile.mkdtemp(dir="/dev/shm", prefix="root-jobs-"))
         origin = f"{self.address('origin', 'cache')}:{PORTS['origin']}"
@@ -138,13 +138,19 @@ class Lab:
         shown = subprocess.run(["xrdfs", server, "query", "stats", "p"], capture_output=True, text=True, check=True)
         return sum(int(count) for count in re.findall(r"<(?:rd|pr|rv|pg)>(\d+)</", shown.stdout))
 
-    def wasted_bytes(self) -> float:
-        """Bytes that Forebay fetched ahead in vain, in whole blocks."""
+    def metrics(self) -> dict[str, float]:
+        """Requests to the origin, and megabytes in whole blocks that were fetched ahead in vain, as Forebay counts."""
         address = self.address("cache", "client")
         with urlopen(f"http://{address}:{PORTS['admin']}/metrics") as page:
             lines = page.read().decode().splitlines()
-        wasted = [line for line in lines if line.startswith("forebay_read_ahead_bytes_total{") and "wasted" in line]
-        return sum(float(line.split()[-1]) for line in wasted)
+
+        def total(*parts: str) -> float:
+            return sum(float(line.split()[-1]) for line in lines if all(part in line for part in parts))
+
+        return {
+            "origin_requests": total("forebay_origin_requests_total{"),
+            "wasted_mb": total("forebay_read_ahead_bytes_total{", 'event="wasted"') / 1e6,
+        }
 
 
 def stop(server: subprocess.Popen[bytes]) -> None:
