@@ -3,7 +3,7 @@
 //! The engine reports opens, hand-overs and closes, the fronts report logins, reads, refusals and failures. Both have the
 //! [`Observers`] of the process. Events borrow their facts: a subscriber copies what it keeps.
 
-use crate::{AccessLog, FileUse, HandleAccount, ReadKind};
+use crate::{AccessLog, FileUse, HandleAccount, NotReadAhead, ReadAheadSource, ReadKind};
 use forebay_types::{ByteRange, Endpoint, Lfn, OriginId, Outcome, Side};
 use std::{
     fmt,
@@ -177,6 +177,15 @@ pub struct ReadAnswer {
     pub outcome: Outcome,
 }
 
+/// What was decided about fetching ahead by the structure of a ROOT file.
+#[derive(Clone, Copy, Debug)]
+pub enum AdviceEvent<'a> {
+    /// These ranges are fetched, unless they are here, because of reads of this file or of others.
+    Given { at: Instant, source: ReadAheadSource, ranges: &'a [ByteRange] },
+    /// Nothing is fetched until the reader reads on, for this reason.
+    GivenUp { at: Instant, reason: NotReadAhead },
+}
+
 /// A subscriber to what happens to files. Its methods are called in the middle of requests: they do not block.
 pub trait FileEvents: fmt::Debug + Send + Sync {
     /// A client has proven its identity, or was not asked to.
@@ -214,6 +223,9 @@ pub trait ReadEvents: Send + Sync {
 
     /// A vector read was answered; `elements` are those of this file.
     fn read_vector(&self, elements: &[ByteRange], answer: &ReadAnswer);
+
+    /// Something was decided about fetching ahead of the reader.
+    fn advised(&self, _event: &AdviceEvent<'_>) {}
 
     /// The file was closed. The last event of the open.
     fn closed(&self, event: &CloseEvent<'_>);
@@ -306,6 +318,10 @@ impl ReadEvents for Several {
 
     fn read_vector(&self, elements: &[ByteRange], answer: &ReadAnswer) {
         self.0.iter().for_each(|reader| reader.read_vector(elements, answer));
+    }
+
+    fn advised(&self, event: &AdviceEvent<'_>) {
+        self.0.iter().for_each(|reader| reader.advised(event));
     }
 
     fn closed(&self, event: &CloseEvent<'_>) {

@@ -27,8 +27,8 @@ pub use access_log::{ACCESS_TARGET, AccessLog};
 pub use activity::{Activity, ActivityOptions, OpenFile, names::site_of};
 pub use failing_servers::{FailingServer, Fault};
 pub use file_events::{
-    Client, ClientProtocol, CloseEvent, DirectEvent, FailedEvent, FileEvents, LoginEvent, Observers, OpenEvent,
-    OpenPurpose, ReadAnswer, ReadEvents, RedirectedEvent, RefusedEvent,
+    AdviceEvent, Client, ClientProtocol, CloseEvent, DirectEvent, FailedEvent, FileEvents, LoginEvent, Observers,
+    OpenEvent, OpenPurpose, ReadAnswer, ReadEvents, RedirectedEvent, RefusedEvent,
 };
 pub use file_use::{FileBytes, FileUse};
 pub use groups::{Group, NamedSums, Sum};

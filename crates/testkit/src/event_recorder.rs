@@ -1,8 +1,8 @@
 //! A subscriber to what happens to files that tests can read.
 
 use forebay_telemetry::{
-    CloseEvent, DirectEvent, FailedEvent, FileEvents, FileUse, LoginEvent, OpenEvent, Operations, ReadAnswer,
-    ReadEvents, ReadKind, RedirectedEvent, RefusedEvent,
+    AdviceEvent, CloseEvent, DirectEvent, FailedEvent, FileEvents, FileUse, LoginEvent, OpenEvent, Operations,
+    ReadAnswer, ReadEvents, ReadKind, RedirectedEvent, RefusedEvent,
 };
 use forebay_types::{ByteRange, Outcome};
 use tokio::sync::watch;
@@ -113,6 +113,17 @@ impl ReadEvents for ReadRecorder {
         let Self { lines, open } = self;
         let outcome = answer.outcome;
         lines.add(format!("{kind:?} {open} {}+{} {outcome}", range.start(), range.len()));
+    }
+
+    fn advised(&self, event: &AdviceEvent<'_>) {
+        let Self { lines, open } = self;
+        lines.add(match event {
+            AdviceEvent::Given { source, ranges, .. } => {
+                let bytes: u64 = ranges.iter().map(|range| range.len()).sum();
+                format!("advice {open} {} {bytes}", source.as_str())
+            }
+            AdviceEvent::GivenUp { reason, .. } => format!("giveup {open} {}", reason.as_str()),
+        });
     }
 
     fn read_vector(&self, elements: &[ByteRange], answer: &ReadAnswer) {

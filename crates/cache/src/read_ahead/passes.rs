@@ -122,7 +122,7 @@ impl Passes {
                 break;
             }
             let blocks = self.geometry.range_of(self.geometry.index_of(expected));
-            // What was named before for this read stays, although its place is known better now.
+            // A block that was named before for this read stays, although the place is known better now.
             let is_named =
                 self.ahead.iter().any(|start| start.abs_diff(expected) <= block.saturating_mul(SLACK_BLOCKS));
             if !is_named && blocks.start() > offset {

@@ -181,7 +181,7 @@ pub(crate) struct Opened {
     /// Its number among the events.
     pub(crate) number: u64,
     /// The observer of its reads, if a subscriber wants them.
-    pub(crate) reads: Option<Box<dyn ReadEvents>>,
+    pub(crate) reads: Option<Arc<dyn ReadEvents>>,
 }
 
 pub(crate) enum Source {
@@ -235,10 +235,11 @@ impl Opened {
         let handle = metrics.open_handle();
         let account = handle.shared();
         let reads = events.opened(&OpenEvent { open: number, at, client, lfn: &lfn, origin, size, purpose, account });
+        let reads: Option<Arc<dyn ReadEvents>> = reads.map(Arc::from);
         Self {
             account: handle,
             purpose,
-            tracker: Arc::default(),
+            tracker: Arc::new(AccessTracker::new(reads.clone())),
             caller: Arc::clone(caller),
             disk_reads: Arc::clone(disk_reads),
             table: Arc::clone(table),

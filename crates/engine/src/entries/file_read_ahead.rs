@@ -134,7 +134,8 @@ impl FileReadAhead {
     }
 }
 
-const fn label_of(source: AheadSource) -> ReadAheadSource {
+/// The source, as metrics and events name it.
+pub(crate) const fn label_of(source: AheadSource) -> ReadAheadSource {
     match source {
         AheadSource::Runs => ReadAheadSource::Runs,
         AheadSource::Structure => ReadAheadSource::Structure,

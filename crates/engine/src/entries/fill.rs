@@ -24,12 +24,23 @@ pub(crate) struct Fill {
     blocks: ByteRange,
     /// The requested bytes, in whole pages; the rest is deferred until the link has room for it.
     urgent: ByteRange,
-    /// Whether the deferred bytes are fetched on request of a reader only.
-    pub(crate) is_demand_only: bool,
+    pub(crate) rest: Rest,
+    wanted_len: u64,
     /// Notified when a reader requests more.
     rest_wanted: Notify,
     state: Mutex<State>,
     changed: Notify,
+}
+
+/// When the deferred bytes of a fill are fetched.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Rest {
+    /// When the link has room for them, or a reader requests them.
+    InTurn,
+    /// On request of a reader only.
+    OnDemand,
+    /// As in turn, once readers have taken the others, which stay in memory until then: they were fetched ahead.
+    AfterUse,
 }
 
 pub(crate) enum Supply {
@@ -40,6 +51,8 @@ pub(crate) enum Supply {
 
 struct State {
     parts: Vec<Part>,
+    /// Bytes that readers have taken.
+    taken: u64,
     /// The deferred bytes will not be fetched.
     is_cut: bool,
     end: Option<Result<(), Error>>,
@@ -72,11 +85,12 @@ impl Fill {
         if first > blocks.start() {
             parts.push(Part::new(ByteRange::between(blocks.start(), first)));
         }
-        let state = Mutex::new(State { parts, is_cut: false, end: None });
+        let state = Mutex::new(State { parts, taken: 0, is_cut: false, end: None });
         Self {
             blocks,
             urgent: blocks,
-            is_demand_only: false,
+            rest: Rest::InTurn,
+            wanted_len: blocks.len(),
             rest_wanted: Notify::new(),
             state,
             changed: Notify::new(),
@@ -90,14 +104,24 @@ impl Fill {
         Self { urgent: urgent.intersection(blocks).unwrap_or(blocks), ..Self::new(blocks, wanted) }
     }
 
+    /// A fill of `blocks` for a reader that is expected to request `wanted`: the bytes around it are deferred until it has.
+    pub(crate) fn of_expected(blocks: ByteRange, wanted: ByteRange) -> Self {
+        Self { rest: Rest::AfterUse, wanted_len: wanted.len(), ..Self::deferring_surplus(blocks, wanted) }
+    }
+
     /// A fill of `blocks` that requests exactly the `wanted` bytes: pages are split, and blocks that are not whole are not kept.
     pub(crate) fn of_demand(blocks: ByteRange, wanted: ByteRange) -> Self {
-        Self { urgent: wanted, is_demand_only: true, ..Self::from_offset(blocks, wanted.start()) }
+        Self { urgent: wanted, rest: Rest::OnDemand, ..Self::from_offset(blocks, wanted.start()) }
     }
 
     /// The blocks being fetched, as bytes.
     pub(crate) const fn blocks(&self) -> ByteRange {
         self.blocks
+    }
+
+    /// Length of the bytes that are not deferred.
+    pub(crate) const fn urgent_len(&self) -> u64 {
+        self.urgent.len()
     }
 
     /// The bytes at the start of `range`, as many as there are in one piece; waits until there is at least one.
@@ -106,7 +130,35 @@ impl Fill {
     /// When the fill failed before these bytes arrived.
     pub(crate) async fn take(&self, range: ByteRange) -> Result<Supply, Error> {
         self.want(range);
-        self.when(|| self.take_now(range)).await
+        let supply = self.when(|| self.take_now(range)).await;
+        if let (Rest::AfterUse, Ok(Supply::Memory(bytes))) = (self.rest, &supply) {
+            self.note_taken(bytes.len() as u64);
+        }
+        supply
+    }
+
+    fn note_taken(&self, bytes: u64) {
+        let mut state = self.state.lock();
+        state.taken = state.taken.saturating_add(bytes);
+        let is_used = state.taken >= self.used_from();
+        drop(state);
+        if is_used {
+            self.changed.notify_waiters();
+        }
+    }
+
+    /// Whether readers have taken most of the bytes that were requested: they leave out what is between them.
+    pub(crate) fn is_used(&self) -> bool {
+        self.state.lock().taken >= self.used_from()
+    }
+
+    const fn used_from(&self) -> u64 {
+        self.wanted_len - self.wanted_len / 4
+    }
+
+    /// Resolves when [`Self::is_used`].
+    pub(crate) async fn used(&self) {
+        self.when(|| self.is_used().then_some(())).await;
     }
 
     /// Like [`Fill::take`], but bytes in memory only if they will not be written to the disk any more.

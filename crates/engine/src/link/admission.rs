@@ -1,7 +1,7 @@
 //! How many bytes may be under way that no reader has asked for.
 
 use crate::{
-    base::options::ReadAheadOptions,
+    base::{latch::Latch, options::ReadAheadOptions},
     link::{
         link_scheduler::{Link, Links},
         memory_budget::{MemoryBudget, Reservation},
@@ -22,7 +22,7 @@ pub(crate) struct Admission {
     ahead_bytes_max: u64,
     origin_bytes_max: u64,
     lingering: AtomicUsize,
-    is_stopping: AtomicBool,
+    stopping: Latch,
 }
 
 /// Purposes of bytes that no reader has requested.
@@ -36,11 +36,12 @@ pub(crate) enum Purpose {
     Completion,
 }
 
-/// Bytes that are fetched ahead, counted until this is dropped.
+/// Bytes that are fetched ahead. Their memory is counted until this is dropped, and their part of the link until [`Self::leave_link`].
 pub(crate) struct Permit {
     admission: Arc<Admission>,
     link: Arc<Link>,
     bytes: u64,
+    is_under_way: AtomicBool,
     pub(crate) purpose: Purpose,
 }
 
@@ -52,6 +53,9 @@ const LINK_BYTES_MIN: u64 = 4 << 20;
 
 /// Bytes that may always be under way in spare time: a read that comes meanwhile waits for them.
 const IDLE_BYTES_MIN: u64 = 1 << 20;
+
+/// Part of the memory for what is fetched ahead that bytes may hold until a reader comes to them: a half.
+const HELD_PART: u64 = 2;
 
 /// Files that are completed at the same time without a client that has them open.
 const LINGERING_MAX: usize = 64;
@@ -65,7 +69,7 @@ impl Admission {
             ahead_bytes_max: budget_bytes / 100 * percent,
             origin_bytes_max: options.origin_bytes_max,
             lingering: AtomicUsize::new(0),
-            is_stopping: AtomicBool::new(false),
+            stopping: Latch::default(),
         }
     }
 
@@ -75,11 +79,21 @@ impl Admission {
 
     /// Admits nothing from now on.
     pub(crate) fn stop(&self) {
-        self.is_stopping.store(true, Relaxed);
+        self.stopping.set();
     }
 
     pub(crate) fn is_stopping(&self) -> bool {
-        self.is_stopping.load(Relaxed)
+        self.stopping.is_set()
+    }
+
+    /// Resolves when nothing is admitted any more.
+    pub(crate) async fn stopping(&self) {
+        self.stopping.wait().await;
+    }
+
+    /// Whether `bytes` more may stay in memory until a reader comes to them.
+    pub(crate) fn may_hold(&self, bytes: u64) -> bool {
+        self.ahead_bytes.load(Relaxed).saturating_add(bytes) <= self.ahead_bytes_max / HELD_PART
     }
 
     /// Admits `bytes` to be fetched ahead, with memory for them.
@@ -107,7 +121,8 @@ impl Admission {
             self.ahead_bytes.fetch_sub(bytes, Relaxed);
             return Err(NotReadAhead::Origin);
         }
-        let permit = Permit { admission: Arc::clone(self), link: Arc::clone(link), bytes, purpose };
+        let is_under_way = AtomicBool::new(true);
+        let permit = Permit { admission: Arc::clone(self), link: Arc::clone(link), bytes, is_under_way, purpose };
         // After the permit exists: its drop gives back both counts if no memory is free.
         let reservation = budget.try_reserve_spare(link, bytes).ok_or(NotReadAhead::Memory)?;
         Ok((permit, reservation))
@@ -132,14 +147,22 @@ impl Admission {
     }
 }
 
+impl Permit {
+    /// The bytes have arrived, and stay in memory: the link has room for others.
+    pub(crate) fn leave_link(&self) {
+        if self.is_under_way.swap(false, Relaxed) {
+            self.link.bytes_under_way(self.purpose).fetch_sub(self.bytes, Relaxed);
+            self.link.note_room(self.purpose);
+        }
+    }
+}
+
 impl Drop for Permit {
     fn drop(&mut self) {
         self.admission.ahead_bytes.fetch_sub(self.bytes, Relaxed);
-        self.link.bytes_under_way(self.purpose).fetch_sub(self.bytes, Relaxed);
-        // Prefetchers wait for room made by others of their kind only.
-        if self.purpose == Purpose::Idle {
-            self.link.note_idle_ended();
-        }
+        self.leave_link();
+        // Also if they left the link before: there is room in memory now.
+        self.link.note_room(self.purpose);
     }
 }
 

@@ -28,6 +28,8 @@ pub(crate) struct Link {
     delivered: AtomicU64,
     /// When the last of them came.
     last_delivery: Mutex<Option<Instant>>,
+    /// When an answer last counted that was slower than the estimate.
+    last_slow_answer: Mutex<Option<Instant>>,
     answers: watch::Sender<Answers>,
     is_probed: AtomicBool,
     /// Notified when a probe has ended.
@@ -38,6 +40,8 @@ pub(crate) struct Link {
     idle_bytes: AtomicU64,
     /// Notified when a fill of these has ended.
     idle_ended: Notify,
+    /// Notified when others of them make room.
+    room: Notify,
     pub(crate) turns: Turns,
     /// Listings that are requested or wait for memory: one origin delays its own only.
     pub(crate) listings: Semaphore,
@@ -75,6 +79,11 @@ pub(crate) struct Delivery<'a> {
     has_begun: bool,
 }
 
+/// The part of the window that may be under way ahead of readers on a link that counts as quiet, and the bytes if the window is not
+/// known.
+const BUSY_PART: u64 = 4;
+const BUSY_BYTES_MIN: u64 = 1 << 20;
+
 /// Directory listings of one origin that are in progress at the same time; further ones wait. Each is up to 64 MiB as received.
 const LISTINGS_MAX: usize = 4;
 
@@ -100,12 +109,14 @@ impl Links {
             estimate: Mutex::default(),
             delivered: AtomicU64::new(0),
             last_delivery: Mutex::new(None),
+            last_slow_answer: Mutex::new(None),
             answers: watch::Sender::new(Answers::Unknown),
             is_probed: AtomicBool::new(false),
             probe_ended: Notify::new(),
             ahead_bytes: AtomicU64::new(0),
             idle_bytes: AtomicU64::new(0),
             idle_ended: Notify::new(),
+            room: Notify::new(),
             turns: Turns::new(),
             listings: Semaphore::new(LISTINGS_MAX),
             metrics: self.metrics.origin(server),
@@ -182,7 +193,11 @@ impl Link {
 
     /// Waits until a fill of `bytes` may request bytes that no reader waits for. `None` when too many wait already, or are refused.
     pub(crate) async fn turn(&self, bytes: u64) -> Option<Turn<'_>> {
-        self.turns.turn(bytes, self.estimate().latency().unwrap_or_default()).await
+        let estimate = self.estimate();
+        // What is fetched for readers that are about to come goes first, like what they wait for.
+        let is_free =
+            || self.ahead_bytes.load(Relaxed) <= estimate.window().map_or(BUSY_BYTES_MIN, |window| window / BUSY_PART);
+        self.turns.turn(bytes, estimate.latency().unwrap_or_default(), is_free).await
     }
 
     /// Bytes under way for `purpose`, and for those that share its room.
@@ -193,14 +208,37 @@ impl Link {
         }
     }
 
-    /// Notes that a fill in spare time has ended, and that there is room for another.
-    pub(crate) fn note_idle_ended(&self) {
-        self.idle_ended.notify_one();
+    /// Notes that there is room for another fill for `purpose`: who waits for it is told.
+    pub(crate) fn note_room(&self, purpose: Purpose) {
+        // Prefetchers in spare time wait for room made by others of their kind only.
+        match purpose {
+            Purpose::Idle => self.idle_ended.notify_one(),
+            Purpose::ReadAhead | Purpose::Completion => self.room.notify_one(),
+        }
+    }
+
+    /// Resolves when there may be room for bytes that a reader is about to come to. For the one who has [`Turns::ahead_turn`].
+    pub(crate) async fn room(&self) {
+        self.room.notified().await;
     }
 
     /// Resolves when one of them has ended, at once if one has since the last call.
     pub(crate) async fn idle_ended(&self) {
         self.idle_ended.notified().await;
+    }
+
+    /// Notes how long a first byte took that came now. Of those that took longer than others one counts for each latency: many small
+    /// answers that queue behind each other would make the way look longer, and the queue grow.
+    fn note_latency(&self, now: Instant, latency: Duration) {
+        let known = self.estimate().latency().unwrap_or_default();
+        if latency > known {
+            let mut last = self.last_slow_answer.lock();
+            if last.is_some_and(|last| now.saturating_duration_since(last) < known) {
+                return;
+            }
+            *last = Some(now);
+        }
+        self.note(|estimate| estimate.note_latency(latency));
     }
 
     pub(crate) fn note(&self, change: impl FnOnce(&mut LinkEstimate)) {
@@ -226,8 +264,8 @@ impl Delivery<'_> {
         // The first byte measures the latency; later ones only the rate.
         if !self.has_begun {
             self.has_begun = true;
-            let latency = forebay_net::clock::monotonic().saturating_duration_since(self.asked);
-            self.link.note(|estimate| estimate.note_latency(latency));
+            let now = forebay_net::clock::monotonic();
+            self.link.note_latency(now, now.saturating_duration_since(self.asked));
         }
     }
 
@@ -252,6 +290,8 @@ pub(crate) struct Turns {
     one: Semaphore,
     /// One prefetcher at a time waits for the link to be idle.
     spare: Semaphore,
+    /// One prefetcher by the structure of files at a time asks for room.
+    ahead: Semaphore,
     waiting_bytes: AtomicU64,
     /// How often all waiting fills were refused.
     refusals: AtomicU64,
@@ -286,6 +326,7 @@ impl Turns {
             last_demand: Mutex::new(None),
             one: Semaphore::const_new(1),
             spare: Semaphore::const_new(1),
+            ahead: Semaphore::const_new(1),
             waiting_bytes: AtomicU64::new(0),
             refusals: AtomicU64::new(0),
         }
@@ -296,8 +337,9 @@ impl Turns {
         Demand(self)
     }
 
-    /// Waits for the turn of a fill of `bytes` over a link of this `latency`. `None` when too many wait already, or are refused meanwhile.
-    pub(crate) async fn turn(&self, bytes: u64, latency: Duration) -> Option<Turn<'_>> {
+    /// Waits for the turn of a fill of `bytes` over a link of this `latency`, which `is_free` of bytes for which readers are about to come.
+    /// `None` when too many wait already, or are refused meanwhile.
+    async fn turn(&self, bytes: u64, latency: Duration, is_free: impl Fn() -> bool) -> Option<Turn<'_>> {
         // Counted before the wait: a refusal during the wait is noticed after it.
         let refusals = self.refusals.load(Relaxed);
         let waiting = self.wait(bytes)?;
@@ -306,12 +348,18 @@ impl Turns {
         if self.refusals.load(Relaxed) != refusals {
             return None;
         }
-        Some(Turn { _alone: (!self.is_quiet(latency)).then_some(alone), _waiting: waiting })
+        let is_quiet = self.is_quiet(latency) && is_free();
+        Some(Turn { _alone: (!is_quiet).then_some(alone), _waiting: waiting })
     }
 
     /// Resolves when earlier prefetchers have had their turn.
     pub(crate) async fn idle_turn(&self) -> Option<SemaphorePermit<'_>> {
         self.spare.acquire().await.ok()
+    }
+
+    /// Resolves when earlier prefetchers have had their turn, each for one advice.
+    pub(crate) async fn ahead_turn(&self) -> Option<SemaphorePermit<'_>> {
+        self.ahead.acquire().await.ok()
     }
 
     /// Resolves when no reader waits for bytes.
@@ -393,13 +441,13 @@ mod tests {
     async fn turns_are_taken_one_by_one_during_a_demand_and_shortly_after() {
         let turns = Turns::new();
         let demand = turns.demand();
-        let first = turns.turn(1, LATENCY).await.unwrap();
-        assert!(is_pending(turns.turn(1, LATENCY)));
+        let first = turns.turn(1, LATENCY, || true).await.unwrap();
+        assert!(is_pending(turns.turn(1, LATENCY, || true)));
         drop(demand);
-        assert!(is_pending(turns.turn(1, LATENCY)));
+        assert!(is_pending(turns.turn(1, LATENCY, || true)));
         drop(first);
-        let _second = turns.turn(1, LATENCY).await.unwrap();
-        assert!(is_pending(turns.turn(1, LATENCY)));
+        let _second = turns.turn(1, LATENCY, || true).await.unwrap();
+        assert!(is_pending(turns.turn(1, LATENCY, || true)));
     }
 
     #[tokio::test(start_paused = true)]
@@ -407,29 +455,29 @@ mod tests {
         let turns = Turns::new();
         drop(turns.demand());
         tokio::time::sleep(3 * LATENCY).await;
-        let _first = turns.turn(1, LATENCY).await.unwrap();
-        let _second = turns.turn(1, LATENCY).await.unwrap();
+        let _first = turns.turn(1, LATENCY, || true).await.unwrap();
+        let _second = turns.turn(1, LATENCY, || true).await.unwrap();
     }
 
     #[tokio::test(start_paused = true)]
     async fn waiting_fills_are_refused_after_a_failed_turn() {
         let turns = Turns::new();
         let _demand = turns.demand();
-        let first = turns.turn(1, LATENCY).await.unwrap();
-        let mut waiting = std::pin::pin!(turns.turn(1, LATENCY));
+        let first = turns.turn(1, LATENCY, || true).await.unwrap();
+        let mut waiting = std::pin::pin!(turns.turn(1, LATENCY, || true));
         assert!(waiting.as_mut().poll(&mut Context::from_waker(std::task::Waker::noop())).is_pending());
         turns.refuse_waiting();
         drop(first);
         assert!(waiting.await.is_none());
-        assert!(turns.turn(1, LATENCY).await.is_some(), "a later fill tries again");
+        assert!(turns.turn(1, LATENCY, || true).await.is_some(), "a later fill tries again");
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_bounded_number_of_bytes_waits() {
         let turns = Turns::new();
-        let held = turns.turn(WAITING_BYTES_MAX, LATENCY).await.unwrap();
-        assert!(turns.turn(1, LATENCY).await.is_none());
+        let held = turns.turn(WAITING_BYTES_MAX, LATENCY, || true).await.unwrap();
+        assert!(turns.turn(1, LATENCY, || true).await.is_none());
         drop(held);
-        assert!(turns.turn(1, LATENCY).await.is_some());
+        assert!(turns.turn(1, LATENCY, || true).await.is_some());
     }
 }

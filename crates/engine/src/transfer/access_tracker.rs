@@ -16,7 +16,7 @@ use crate::{
 };
 use forebay_cache::{AheadSource, ReadAheadBounds, Recogniser, ZONES_MAX};
 use forebay_structure::Reader;
-use forebay_telemetry::NotReadAhead;
+use forebay_telemetry::{AdviceEvent, NotReadAhead, ReadEvents};
 use forebay_types::ByteRange;
 use parking_lot::{Mutex, MutexGuard};
 use std::{
@@ -44,6 +44,8 @@ pub(crate) struct AccessTracker {
     /// The reader, if its columns are remembered.
     pub(super) job: OnceLock<Job>,
     pub(super) closed: Latch,
+    /// The observer of the reads, if a subscriber wants them.
+    observer: Option<Arc<dyn ReadEvents>>,
 }
 
 /// What is known of the reads of a handle.
@@ -51,6 +53,8 @@ pub(super) struct Pattern {
     recogniser: Recogniser,
     /// The place in the trees of a ROOT file, if the first read was one of a reader that looks at the structure.
     pub(super) reader: Option<Reader>,
+    /// Why nothing is fetched by the structure now, if that was reported.
+    given_up: Option<NotReadAhead>,
 }
 
 /// Ranges in which a hit is reported to the recogniser. They change while they are read: a zone missed is found a read later.
@@ -61,6 +65,10 @@ pub(super) struct Zones {
 }
 
 impl AccessTracker {
+    pub(crate) fn new(observer: Option<Arc<dyn ReadEvents>>) -> Self {
+        Self { observer, ..Self::default() }
+    }
+
     /// Notes reads that the cache may not answer as a whole. Called when they are planned.
     pub(crate) fn note_read(self: &Arc<Self>, file: &Arc<CachedFile>, ranges: &[ByteRange]) {
         // A complete file has nothing to fetch ahead, nor has one that is not kept.
@@ -89,7 +97,7 @@ impl AccessTracker {
         step: impl FnOnce(&mut Recogniser, ReadAheadBounds) -> Vec<ByteRange>,
     ) {
         let new_pattern = || Box::new(Pattern::new(file, self, ranges));
-        let Pattern { recogniser, reader } = &mut **pattern.get_or_insert_with(new_pattern);
+        let Pattern { recogniser, reader, .. } = &mut **pattern.get_or_insert_with(new_pattern);
         // Bytes that are likely to be read still, besides those that the recogniser expects.
         let mut advised = 0;
         if let Some(reader) = reader {
@@ -180,6 +188,13 @@ impl AccessTracker {
         self.closed.wait().await;
     }
 
+    /// Reports what was decided about the structure of the file. Called under the lock of the pattern, so nothing follows the close.
+    pub(super) fn report(&self, event: &AdviceEvent<'_>) {
+        if let Some(observer) = &self.observer {
+            observer.advised(event);
+        }
+    }
+
     /// The next read may begin another one.
     pub(crate) fn end_idle_prefetch(&self) {
         self.is_fetching_on.store(false, Relaxed);
@@ -198,7 +213,17 @@ impl Pattern {
             }
             structure_parse::start(file, tracker);
         }
-        Self { recogniser: Recogniser::new(file.geometry), reader: is_by_structure.then(Reader::default) }
+        let reader = is_by_structure.then(Reader::default);
+        Self { recogniser: Recogniser::new(file.geometry), reader, given_up: None }
+    }
+}
+
+impl Pattern {
+    /// Notes that nothing is fetched by the structure, or that something is; whether that is new.
+    pub(super) fn give_up(&mut self, reason: Option<NotReadAhead>) -> bool {
+        let is_new = self.given_up != reason;
+        self.given_up = reason;
+        is_new
     }
 }
 
@@ -285,7 +310,7 @@ async fn step(file: &Arc<CachedFile>, tracker: &AccessTracker, may_wait: bool) -
 }
 
 /// Takes out the fills that have ended, of the oldest ones; false when one has failed.
-pub(super) fn take_ended(under_way: &mut VecDeque<Arc<Fill>>) -> bool {
+fn take_ended(under_way: &mut VecDeque<Arc<Fill>>) -> bool {
     while let Some(ended) = under_way.front().and_then(|fill| fill.outcome()) {
         under_way.pop_front();
         if ended.is_err() {

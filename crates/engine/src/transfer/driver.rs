@@ -2,7 +2,11 @@
 
 use crate::{
     Error,
-    entries::{cached_file::CachedFile, fill::Fill, stored_entry::StoredEntry},
+    entries::{
+        cached_file::CachedFile,
+        fill::{Fill, Rest},
+        stored_entry::StoredEntry,
+    },
     link::{
         admission::Permit,
         link_scheduler::{Delivery, Demand, Turn},
@@ -24,6 +28,13 @@ use tokio::time::{Instant, timeout_at};
 /// Longer than a busy link takes for the fills before it: one of the servers behind an origin may hang.
 const STALL_MAX: Duration = Duration::from_secs(10);
 
+/// Time for which bytes that were fetched ahead stay in memory for a reader that does not come to them. After it their blocks are made
+/// whole and go to the disk.
+const HOLD_MAX: Duration = Duration::from_secs(30);
+
+/// Time after which bytes that are held are given up if no client has the file open. Some close it and open it again.
+const HOLD_CLOSED: Duration = Duration::from_secs(2);
+
 /// Owners of a fill without readers: the table of claims and the driver.
 const OWNERS: usize = 2;
 
@@ -32,7 +43,8 @@ pub(crate) async fn run(file: Arc<CachedFile>, fill: Arc<Fill>, reservation: Res
     let broken_off = Err(Error::Internal { what: "a fill broke off" });
     let demand = permit.is_none().then(|| file.read_ahead.link().turns.demand());
     let mut ending = Ending { file: &file, fill: &fill, permit, result: broken_off };
-    ending.result = drive(&file, &fill, &reservation, demand).await.map_err(|error| file.note_failure(error));
+    let received = drive(&file, &fill, reservation, demand, ending.permit.as_ref()).await;
+    ending.result = received.map_err(|error| file.note_failure(error));
 }
 
 /// Ends a fill also when its driver panics: its blocks may be claimed again, then waiters learn how it ended.
@@ -84,22 +96,23 @@ enum Cut {
 async fn drive(
     file: &Arc<CachedFile>,
     fill: &Arc<Fill>,
-    reservation: &Reservation,
+    reservation: Reservation,
     demand: Option<Demand<'_>>,
+    permit: Option<&Permit>,
 ) -> Result<(), Error> {
     let stored = file.stored.as_ref().ok_or(Error::Internal { what: "a fill of a file that is not kept" })?;
     // The open counts too: an origin that does not answer it holds no memory either.
     let origin = tokio::select! {
         origin = file.origin_file() => origin?,
-        () = given_up(file, fill, reservation) => {
+        () = given_up(file, fill, &reservation) => {
             fill.cut();
             return Ok(());
         }
     };
     file.account.note_server(&origin.identity().origin);
     let writer = Writer::new(file, fill, origin.as_ref());
-    let is_ahead = demand.is_none();
-    let mut reception = Reception { file, fill, reservation, stored, origin: origin.as_ref(), is_ahead, writer };
+    let memory = Arc::new(reservation);
+    let mut reception = Reception { file, fill, memory, stored, origin: origin.as_ref(), permit, writer };
     let received = reception.all(demand).await;
     // After a failure too: what has come is kept, and no write is under way when the blocks are given free.
     reception.writer.finish(stored).await;
@@ -145,11 +158,11 @@ async fn given_up(file: &CachedFile, fill: &Arc<Fill>, reservation: &Reservation
 struct Reception<'a> {
     file: &'a Arc<CachedFile>,
     fill: &'a Arc<Fill>,
-    reservation: &'a Reservation,
+    memory: Arc<Reservation>,
     stored: &'a StoredEntry,
     origin: &'a dyn OriginFile,
-    /// Whether no reader had requested the bytes.
-    is_ahead: bool,
+    /// Of bytes that no reader had requested.
+    permit: Option<&'a Permit>,
     writer: Writer<'a>,
 }
 
@@ -163,7 +176,13 @@ impl Reception<'_> {
         if rest.is_empty() {
             return Ok(());
         }
+        if let Some(permit) = self.permit {
+            permit.leave_link();
+        }
         let turn = turn_for_rest(self.file, self.fill).await.map_err(Stop::Cut)?;
+        if self.fill.rest == Rest::AfterUse {
+            self.memory = Arc::new(self.memory_for_rest(turn.is_none()).ok_or(Stop::Cut(Cut::Memory))?);
+        }
         let received = self.fetch(&rest).await;
         // The origin has failed: fills that wait for their turn would fail one by one.
         if turn.is_some() && matches!(&received, Err(Stop::Failed(error)) if error.is_retryable()) {
@@ -172,11 +191,18 @@ impl Reception<'_> {
         received
     }
 
+    /// Memory for the bytes around those that were fetched ahead: they had memory for themselves only.
+    fn memory_for_rest(&self, is_wanted: bool) -> Option<Reservation> {
+        let (budget, link) = (&self.file.context.budget, self.file.read_ahead.link());
+        let len = self.fill.blocks().len() - self.fill.urgent_len();
+        if is_wanted { budget.try_reserve(link, len) } else { budget.try_reserve_spare(link, len) }
+    }
+
     /// Sends the requests of one stage and receives the answers.
     async fn fetch(&mut self, stage: &[(usize, ByteRange)]) -> Result<(), Stop> {
-        let file = self.file;
+        let (file, memory) = (self.file, Arc::clone(&self.memory));
         let mut delivery = file.read_ahead.link().measure();
-        let mut patience = pin!(given_up(file, self.fill, self.reservation));
+        let mut patience = pin!(given_up(file, self.fill, &memory));
         let ranges: Vec<ByteRange> = stage.iter().map(|(_, range)| *range).collect();
         for ((part_index, range), mut chunks) in stage.iter().zip(self.origin.read_many(&ranges)) {
             self.receive(*part_index, &mut chunks, &mut delivery, patience.as_mut()).await?;
@@ -207,8 +233,8 @@ impl Reception<'_> {
             let Some(chunk) = next else { return Ok(()) };
             let Chunk { bytes, page_sums } = chunk.map_err(Error::Origin)?;
             delivery.note_bytes(bytes.len() as u64);
-            self.file.account.add_fetched(bytes.len() as u64, self.is_ahead);
-            let bytes = self.reservation.attach(bytes).ok_or(Stop::Cut(Cut::Memory))?;
+            self.file.account.add_fetched(bytes.len() as u64, self.permit.is_some());
+            let bytes = self.memory.attach(bytes).ok_or(Stop::Cut(Cut::Memory))?;
             self.writer.arrived(part_index, self.fill.add(part_index, Chunk { bytes, page_sums })?);
             self.writer.start(self.stored);
         }
@@ -217,14 +243,18 @@ impl Reception<'_> {
 
 /// Waits until the deferred bytes of a fill may be requested: the link has room for them, or a reader wants them.
 async fn turn_for_rest<'a>(file: &'a CachedFile, fill: &Fill) -> Result<Option<Turn<'a>>, Cut> {
-    let is_stopping = || file.context.admission.is_stopping();
     // During a shutdown only bytes that a reader waits for are fetched.
-    if is_stopping() {
+    if file.context.admission.is_stopping() {
         return Err(Cut::Useless);
     }
-    if fill.is_demand_only {
-        return Err(Cut::Unpaid);
+    match fill.rest {
+        Rest::InTurn => turn(file, fill).await,
+        Rest::OnDemand => Err(Cut::Unpaid),
+        Rest::AfterUse => turn_after_use(file, fill).await,
     }
+}
+
+async fn turn<'a>(file: &'a CachedFile, fill: &Fill) -> Result<Option<Turn<'a>>, Cut> {
     let turn = tokio::select! {
         biased;
         // First in the biased order: a reader's request ends the wait even if the file is retired.
@@ -235,9 +265,43 @@ async fn turn_for_rest<'a>(file: &'a CachedFile, fill: &Fill) -> Result<Option<T
     let is_useless = file.is_retired() || file.keeps_nothing();
     match turn {
         // Asked again: the wait may have been long.
-        _ if is_stopping() => Err(Cut::Useless),
+        _ if file.context.admission.is_stopping() => Err(Cut::Useless),
         None => Ok(None),
         Some(_) if is_useless => Err(Cut::Useless),
         Some(turn) => turn.map(Some).ok_or(Cut::Link),
     }
+}
+
+/// The same for bytes around those that were fetched ahead. Nothing is given up that a reader is expected to come to.
+async fn turn_after_use<'a>(file: &'a CachedFile, fill: &Fill) -> Result<Option<Turn<'a>>, Cut> {
+    loop {
+        let is_wanted = held(file, fill).await?;
+        if is_wanted {
+            return Ok(None);
+        }
+        match turn(file, fill).await {
+            Err(Cut::Link) if !fill.is_used() => {}
+            turn => return turn,
+        }
+    }
+}
+
+/// Waits until readers have taken what was fetched ahead for them, or long enough; whether one wants the rest.
+async fn held(file: &CachedFile, fill: &Fill) -> Result<bool, Cut> {
+    let since = Instant::now();
+    while since.elapsed() < HOLD_MAX {
+        tokio::select! {
+            biased;
+            // First in the biased order, as above.
+            () = fill.rest_wanted() => return Ok(true),
+            () = file.retired() => return Err(Cut::Useless),
+            () = file.context.admission.stopping() => return Err(Cut::Useless),
+            () = fill.used() => return Ok(false),
+            // sleep: the end of an interval in which the file may have been closed.
+            () = tokio::time::sleep(HOLD_CLOSED) => if !file.is_open() {
+                return Err(Cut::Useless);
+            },
+        }
+    }
+    Ok(false)
 }

@@ -315,34 +315,106 @@ pub(crate) fn fetch(
     source: AheadSource,
     fills_max: usize,
 ) -> Fetched {
-    let context = &file.context;
     let mut fetched = Fetched::default();
     // Bytes that cannot be kept are not fetched ahead: the reader would fetch them again.
     if file.is_retired() || file.keeps_nothing() {
         fetched.refused = Some((range.start(), NotReadAhead::Disk));
         return fetched;
     }
-    let read_ahead = &file.read_ahead;
     // Locked across admission and start: no block is claimed twice.
     let mut fills = file.claims.fills.lock();
     let missing = missing_in(file, &fills, &file.claims.checks.lock(), range);
     for blocks in missing.into_iter().take(fills_max) {
-        match context.admission.admit(&context.budget, read_ahead.link(), purpose, blocks.len()) {
+        if !fetched.start(file, &mut fills, Fill::new(blocks, blocks), purpose, source) {
+            break;
+        }
+    }
+    fetched
+}
+
+/// Starts fills of what is missing in `ranges`, in which a reader is expected to read: as [`fetch`]. The rests of blocks that would more
+/// than double the bytes are fetched once the reader has come.
+pub(crate) fn fetch_expected(file: &Arc<CachedFile>, ranges: &[ByteRange], source: AheadSource) -> Fetched {
+    let mut fetched = Fetched::default();
+    // As above.
+    if file.is_retired() || file.keeps_nothing() {
+        fetched.refused = ranges.first().map(|range| (range.start(), NotReadAhead::Disk));
+        return fetched;
+    }
+    let mut fills = file.claims.fills.lock();
+    let mut missing: Vec<Missing> = Vec::new();
+    {
+        let checks = file.claims.checks.lock();
+        for piece in ranges.iter().flat_map(|range| planned(file, &fills, &checks, *range)) {
+            match piece {
+                forebay_cache::Piece::Fill { blocks, wanted } => missing.push((blocks, wanted)),
+                // The rest of a block of which another part is under way, or was fetched ahead.
+                forebay_cache::Piece::Join { fill: id, range } => {
+                    if let Some(fill) = fills.get(&id.0) {
+                        fill.want(range);
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+    for (blocks, wanted) in without_overlaps(missing) {
+        let expected = Fill::of_expected(blocks, wanted);
+        let is_to_defer = surplus_of(blocks, wanted) > wanted.len();
+        let fill = if is_to_defer && file.context.admission.may_hold(expected.urgent_len()) {
+            expected
+        } else {
+            Fill::new(blocks, blocks)
+        };
+        if !fetched.start(file, &mut fills, fill, Purpose::ReadAhead, source) {
+            break;
+        }
+    }
+    fetched
+}
+
+/// Joins those that have a block in common.
+fn without_overlaps(missing: Vec<Missing>) -> Vec<Missing> {
+    let mut joined: Vec<Missing> = Vec::new();
+    for (blocks, wanted) in missing {
+        match joined.last_mut() {
+            Some((last, last_wanted)) if blocks.start() < last.end() => {
+                *last = ByteRange::between(last.start(), blocks.end().max(last.end()));
+                *last_wanted = ByteRange::between(last_wanted.start(), wanted.end().max(last_wanted.end()));
+            }
+            _ => joined.push((blocks, wanted)),
+        }
+    }
+    joined
+}
+
+impl Fetched {
+    /// Starts a fill, if it is admitted.
+    fn start(
+        &mut self,
+        file: &Arc<CachedFile>,
+        fills: &mut Fills,
+        fill: Fill,
+        purpose: Purpose,
+        source: AheadSource,
+    ) -> bool {
+        let (context, read_ahead, blocks) = (&file.context, &file.read_ahead, fill.blocks());
+        match context.admission.admit(&context.budget, read_ahead.link(), purpose, fill.urgent_len()) {
             Ok((permit, reservation)) => {
                 read_ahead.note_fetched(purpose, source, blocks);
-                fetched.fills.push(start_fill(file, &mut fills, Fill::new(blocks, blocks), reservation, Some(permit)));
+                self.fills.push(start_fill(file, fills, fill, reservation, Some(permit)));
+                true
             }
             Err(reason) => {
                 // Completions and idle prefetches try again by themselves: their refusals are not counted.
                 if purpose == Purpose::ReadAhead {
                     context.metrics.add_not_read_ahead(reason);
                 }
-                fetched.refused = Some((blocks.start(), reason));
-                break;
+                self.refused = Some((blocks.start(), reason));
+                false
             }
         }
     }
-    fetched
 }
 
 #[cfg(test)]

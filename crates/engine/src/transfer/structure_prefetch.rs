@@ -2,25 +2,36 @@
 
 use crate::{
     catalog::{Catalog, column_sets::Job},
-    entries::{cached_file::CachedFile, fill::Fill},
+    entries::{cached_file::CachedFile, file_read_ahead::label_of, fill::Fill},
     link::admission::Purpose,
     transfer::{
-        access_tracker::{AccessTracker, Step, take_ended},
-        planner::fetch,
+        access_tracker::{AccessTracker, Pattern},
+        planner::fetch_expected,
         structure_parse::{self, HEAD},
     },
 };
 use forebay_cache::AheadSource;
 use forebay_structure::{AdviceSource, Evidence, Reader};
-use forebay_telemetry::{Client, NotReadAhead};
+use forebay_telemetry::{AdviceEvent, Client, NotReadAhead};
 use forebay_types::ByteRange;
-use std::{
-    collections::VecDeque,
-    sync::{Arc, atomic::Ordering::Relaxed},
-};
+use std::sync::{Arc, atomic::Ordering::Relaxed};
 
 /// Bytes of one advice by the structure: a few dozen baskets.
 const ADVICE_LEN_MAX: u64 = 512 << 10;
+
+/// Result of a request to fetch what a reader comes to next.
+enum Advised {
+    /// One advice as a whole, by these fills.
+    All(Vec<Arc<Fill>>),
+    /// A part of one; the link is full, or memory is short.
+    Part(Vec<Arc<Fill>>),
+    /// Nothing: as much is under way over the link as may be.
+    Full,
+    /// Nothing: no memory is free.
+    Short,
+    /// There is nothing to fetch now, or nowhere to put it. The next read may change that.
+    Done,
+}
 
 impl AccessTracker {
     /// The file was opened by `client` just now. If it is a ROOT file, its head and tail are fetched, and the first read begins to
@@ -73,48 +84,63 @@ impl AccessTracker {
         }
     }
 
-    /// Fetches what its reader comes to next. After [`Step::Done`] it is not called again.
-    fn fetch_by_structure(&self, file: &Arc<CachedFile>) -> Step {
-        let mut pattern = self.pattern.lock();
-        let step = match pattern.as_mut().and_then(|pattern| pattern.reader.as_mut()) {
-            Some(reader) if !self.closed.is_set() => self.fetch_advice(file, reader),
-            _ => Step::Done,
+    /// Fetches what its reader comes to next. After [`Advised::Done`] it is not called again.
+    fn fetch_by_structure(&self, file: &Arc<CachedFile>) -> Advised {
+        let mut locked = self.pattern.lock();
+        let step = match locked.as_deref_mut() {
+            Some(pattern) if !self.closed.is_set() => self.fetch_and_report(file, pattern),
+            _ => Advised::Done,
         };
         // Under the lock of the pattern: a read that comes now starts a new prefetcher.
-        if matches!(step, Step::Done) {
+        if matches!(step, Advised::Done) {
             self.is_fetching_by_structure.store(false, Relaxed);
         }
         step
     }
 
-    fn fetch_advice(&self, file: &Arc<CachedFile>, reader: &mut Reader) -> Step {
+    fn fetch_and_report(&self, file: &Arc<CachedFile>, pattern: &mut Pattern) -> Advised {
+        let Some(reader) = pattern.reader.as_mut() else { return Advised::Done };
+        let (step, given_up) = match self.fetch_advice(file, reader) {
+            Ok(step) => (step, None),
+            Err(reason) => (Advised::Done, Some(reason)),
+        };
+        if pattern.give_up(given_up)
+            && let Some(reason) = given_up
+        {
+            self.report(&AdviceEvent::GivenUp { at: forebay_net::clock::monotonic(), reason });
+        }
+        step
+    }
+
+    fn fetch_advice(&self, file: &Arc<CachedFile>, reader: &mut Reader) -> Result<Advised, NotReadAhead> {
         let Some(bounds) = file.read_ahead.bounds(expected_of(file, reader)) else {
             file.context.metrics.add_not_read_ahead(NotReadAhead::Wasteful);
-            return Step::Done;
+            return Err(NotReadAhead::Wasteful);
         };
         let advice = file.structure.wanted(reader, bounds.max(), ADVICE_LEN_MAX);
         if advice.ranges.is_empty() {
-            return Step::Done;
+            return Ok(Advised::Done);
         }
         let source = match advice.source {
             AdviceSource::Reads => AheadSource::Structure,
             AdviceSource::History => AheadSource::History,
         };
-        let mut fills = Vec::new();
-        for range in &advice.ranges {
-            let fetched = fetch(file, *range, Purpose::ReadAhead, source, usize::MAX);
-            fills.extend(fetched.fills);
-            match fetched.refused {
-                // The rest would be refused for the same reason. All is wanted again then, and what is under way is passed over.
-                Some((_, NotReadAhead::Origin | NotReadAhead::Memory)) if fills.is_empty() => return Step::Full,
-                Some((_, NotReadAhead::Origin | NotReadAhead::Memory)) => return Step::Begun(fills),
-                Some(_) => return Step::Done,
-                None => {}
+        let fetched = fetch_expected(file, &advice.ranges, source);
+        match fetched.refused {
+            None => {}
+            // All is wanted again then, and what is under way is passed over.
+            Some((_, NotReadAhead::Origin | NotReadAhead::Memory)) if !fetched.fills.is_empty() => {
+                return Ok(Advised::Part(fetched.fills));
             }
+            Some((_, NotReadAhead::Origin)) => return Ok(Advised::Full),
+            Some((_, NotReadAhead::Memory)) => return Ok(Advised::Short),
+            Some((_, reason)) => return Err(reason),
         }
         reader.accept(&advice);
         self.zones.set(file.structure.zone(reader).into_iter());
-        Step::Begun(fills)
+        let (at, source) = (forebay_net::clock::monotonic(), label_of(source));
+        self.report(&AdviceEvent::Given { at, source, ranges: &advice.ranges });
+        Ok(Advised::All(fetched.fills))
     }
 }
 
@@ -146,22 +172,55 @@ pub(super) async fn prefetch_by_structure(file: Arc<CachedFile>, tracker: Arc<Ac
 }
 
 async fn fetch_advised(file: &Arc<CachedFile>, tracker: &AccessTracker) {
-    let mut under_way: VecDeque<Arc<Fill>> = VecDeque::new();
+    let mut under_way: Vec<Arc<Fill>> = Vec::new();
     loop {
-        let went_well = match tracker.fetch_by_structure(file) {
-            Step::Begun(fills) => {
-                under_way.extend(fills);
-                take_ended(&mut under_way)
-            }
-            Step::Full => match under_way.pop_front() {
-                Some(oldest) => oldest.result().await.is_ok(),
-                // The link is full of others' bytes: the next read begins again.
-                None => false,
-            },
-            Step::Done => return,
-        };
-        if !went_well {
-            return tracker.is_fetching_by_structure.store(false, Relaxed);
+        match one_advice(file, tracker, &mut under_way).await {
+            Advised::Done => return,
+            // The oldest one frees memory when it ends. Without any the next read begins again.
+            Advised::Short if !under_way.is_empty() => under_way.remove(0).ended().await,
+            Advised::Short => break,
+            Advised::All(_) | Advised::Part(_) | Advised::Full => {}
+        }
+        // A failed fill may mean a failed origin: the next read decides whether to try again.
+        if !take_ended(&mut under_way) {
+            break;
         }
     }
+    tracker.is_fetching_by_structure.store(false, Relaxed);
+}
+
+/// Has one advice fetched as a whole, by turns with other handles: each waits for room on the link at most as long as that takes.
+async fn one_advice(file: &Arc<CachedFile>, tracker: &AccessTracker, under_way: &mut Vec<Arc<Fill>>) -> Advised {
+    let link = file.read_ahead.link();
+    let _turn = link.turns.ahead_turn().await;
+    let mut is_again = false;
+    loop {
+        match tracker.fetch_by_structure(file) {
+            Advised::All(fills) => {
+                under_way.extend(fills);
+                return Advised::All(Vec::new());
+            }
+            Advised::Part(fills) => under_way.extend(fills),
+            // Others make room as well.
+            Advised::Full if link.bytes_under_way(Purpose::ReadAhead).load(Relaxed) > 0 => link.room().await,
+            // Others have made room just now, or else it never has room for so much.
+            Advised::Full if !is_again => is_again = true,
+            Advised::Full => return Advised::Short,
+            other => return other,
+        }
+        if under_way.iter().any(|fill| matches!(fill.outcome(), Some(Err(_)))) {
+            return Advised::Full;
+        }
+    }
+}
+
+/// Takes out the fills that have ended; false when one has failed.
+fn take_ended(under_way: &mut Vec<Arc<Fill>>) -> bool {
+    let mut went_well = true;
+    under_way.retain(|fill| {
+        let outcome = fill.outcome();
+        went_well &= !matches!(outcome, Some(Err(_)));
+        outcome.is_none()
+    });
+    went_well
 }

@@ -17,6 +17,7 @@ mod random;
 mod read_ahead;
 mod reads;
 mod root_jobs;
+mod root_jobs_together;
 mod shared_files;
 mod shared_names;
 mod validity;

@@ -1,6 +1,6 @@
 //! Events of a traced file, as they are kept until they are written.
 
-use crate::{Client, ReadAnswer, ReadKind};
+use crate::{Client, NotReadAhead, ReadAheadSource, ReadAnswer, ReadKind};
 use forebay_types::{ByteRange, Outcome};
 use std::{sync::Arc, time::Instant};
 
@@ -10,6 +10,8 @@ pub(super) enum Event {
     Open(Box<Opened>),
     Read { kind: ReadKind, range: ByteRange, answer: ReadAnswer },
     ReadVector { elements: Box<[ByteRange]>, answer: ReadAnswer },
+    Advice { at: Instant, source: ReadAheadSource, ranges: Box<[ByteRange]> },
+    GivenUp { at: Instant, reason: NotReadAhead },
     Close { bytes: Box<[u64; Outcome::ALL.len()]>, at: Instant },
 }
 
@@ -32,8 +34,10 @@ impl Event {
             Self::Open(opened) => {
                 opened.path.len() + opened.client.user.len() + opened.client.program.len() + size_of::<Opened>()
             }
-            Self::Read { .. } => 0,
-            Self::ReadVector { elements, .. } => size_of_val::<[ByteRange]>(elements),
+            Self::Read { .. } | Self::GivenUp { .. } => 0,
+            Self::ReadVector { elements, .. } | Self::Advice { ranges: elements, .. } => {
+                size_of_val::<[ByteRange]>(elements)
+            }
             Self::Close { bytes, .. } => size_of_val(bytes.as_ref()),
         };
         size_of::<Self>() + boxed
@@ -44,7 +48,7 @@ impl Event {
         match self {
             Self::Open(opened) => opened.at,
             Self::Read { answer, .. } | Self::ReadVector { answer, .. } => answer.received,
-            Self::Close { at, .. } => *at,
+            Self::Advice { at, .. } | Self::GivenUp { at, .. } | Self::Close { at, .. } => *at,
         }
     }
 }

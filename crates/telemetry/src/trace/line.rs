@@ -4,7 +4,7 @@ use super::{
     event::{Event, Opened},
     micros,
 };
-use crate::{ReadAnswer, ReadKind};
+use crate::{NotReadAhead, ReadAheadSource, ReadAnswer, ReadKind};
 use forebay_types::{ByteRange, Outcome};
 use std::io::Write as _;
 
@@ -26,6 +26,8 @@ impl<'b> Line<'b> {
             Event::Open(opened) => self.open(opened),
             Event::Read { kind, range, answer } => self.read(*kind, *range, answer),
             Event::ReadVector { elements, answer } => self.read_vector(elements, answer),
+            Event::Advice { source, ranges, .. } => self.advice(*source, ranges),
+            Event::GivenUp { reason, .. } => self.given_up(*reason),
             Event::Close { bytes, .. } => self.close(bytes),
         }
         self.out.extend_from_slice(b"}\n");
@@ -53,16 +55,19 @@ impl<'b> Line<'b> {
 
     fn read_vector(&mut self, elements: &[ByteRange], answer: &ReadAnswer) {
         self.begin("readv");
-        self.out.extend_from_slice(br#","v":["#);
-        for (position, element) in elements.iter().enumerate() {
-            self.out.extend_from_slice(if position == 0 { b"[" } else { b",[" });
-            self.digits(element.start());
-            self.out.push(b',');
-            self.digits(element.len());
-            self.out.push(b']');
-        }
-        self.out.push(b']');
+        self.ranges(elements);
         self.answer(answer);
+    }
+
+    fn advice(&mut self, source: ReadAheadSource, ranges: &[ByteRange]) {
+        self.begin("advice");
+        self.text("by", source.as_str());
+        self.ranges(ranges);
+    }
+
+    fn given_up(&mut self, reason: NotReadAhead) {
+        self.begin("giveup");
+        self.text("why", reason.as_str());
     }
 
     fn close(&mut self, bytes: &[u64; Outcome::ALL.len()]) {
@@ -86,6 +91,18 @@ impl<'b> Line<'b> {
         let is_hit = answer.outcome == Outcome::Hit;
         self.out.extend_from_slice(if is_hit { br#","r":"hit""#.as_slice() } else { br#","r":"missed""# });
         self.number("us", micros(took));
+    }
+
+    fn ranges(&mut self, ranges: &[ByteRange]) {
+        self.out.extend_from_slice(br#","v":["#);
+        for (position, range) in ranges.iter().enumerate() {
+            self.out.extend_from_slice(if position == 0 { b"[" } else { b",[" });
+            self.digits(range.start());
+            self.out.push(b',');
+            self.digits(range.len());
+            self.out.push(b']');
+        }
+        self.out.push(b']');
     }
 
     fn number(&mut self, name: &str, value: u64) {

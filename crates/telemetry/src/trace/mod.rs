@@ -10,7 +10,7 @@ mod writer;
 
 use crate::{
     Metrics, ReadKind,
-    file_events::{CloseEvent, FileEvents, OpenEvent, OpenPurpose, ReadAnswer, ReadEvents},
+    file_events::{AdviceEvent, CloseEvent, FileEvents, OpenEvent, OpenPurpose, ReadAnswer, ReadEvents},
 };
 use forebay_cache::{PathPattern, name_for_rules};
 use forebay_types::{ByteRange, Lfn, Outcome};
@@ -208,6 +208,15 @@ impl ReadEvents for TracedFile {
 
     fn read_vector(&self, elements: &[ByteRange], answer: &ReadAnswer) {
         self.add(Event::ReadVector { elements: elements.into(), answer: *answer }, answer.done);
+    }
+
+    fn advised(&self, event: &AdviceEvent<'_>) {
+        match *event {
+            AdviceEvent::Given { at, source, ranges } => {
+                self.add(Event::Advice { at, source, ranges: ranges.into() }, at);
+            }
+            AdviceEvent::GivenUp { at, reason } => self.add(Event::GivenUp { at, reason }, at),
+        }
     }
 
     fn closed(&self, event: &CloseEvent<'_>) {

@@ -1,7 +1,7 @@
 //! What a trace has in it, and what becomes of it when it cannot be written.
 
 use super::*;
-use crate::Client;
+use crate::{Client, NotReadAhead, ReadAheadSource};
 use std::{fs, os::unix::fs::PermissionsExt as _, path::Path};
 use writer::{Lines, Writer};
 
@@ -96,6 +96,9 @@ fn each_event_is_a_line() {
     let elements = [ByteRange::at(1, 2), ByteRange::between(u64::MAX - 1, u64::MAX)];
     file.read_vector(&elements, &answer(start, 4, 5, Outcome::Missed));
     file.read_vector(&[], &answer(start, 5, 5, Outcome::Hit));
+    let (at, source) = (after(start, 5), ReadAheadSource::History);
+    file.advised(&AdviceEvent::Given { at, source, ranges: &[ByteRange::at(100, 20), ByteRange::at(200, 30)] });
+    file.advised(&AdviceEvent::GivenUp { at, reason: NotReadAhead::Wasteful });
     close(&*file, |outcome| if outcome == Outcome::Hit { 10 } else { 0 }, after(start, 6));
     trace.flush(Duration::from_secs(60));
     let expected = r#"{"e":"open","t":1700000000000001,"f":1,"path":"/a \"b\"\\\u000a\u007fé","size":1000,"user":"ann","peer":"[::1]:40000","pid":7,"app":"xrdcp"}
@@ -103,13 +106,15 @@ fn each_event_is_a_line() {
 {"e":"pgread","t":1700000000000003,"f":1,"o":1000,"n":0,"r":"missed","us":0}
 {"e":"readv","t":1700000000000004,"f":1,"v":[[1,2],[18446744073709551614,1]],"r":"missed","us":1}
 {"e":"readv","t":1700000000000005,"f":1,"v":[],"r":"hit","us":0}
+{"e":"advice","t":1700000000000005,"f":1,"by":"history","v":[[100,20],[200,30]]}
+{"e":"giveup","t":1700000000000005,"f":1,"why":"wasteful"}
 {"e":"close","t":1700000000000006,"f":1,"hit":10,"missed":0,"coalesced":0,"bypassed":0}
 "#;
     let written = files(directory.path());
     assert_eq!(written, [("trace-001700000000-000001.jsonl".to_owned(), expected.to_owned())]);
     let mode = fs::metadata(directory.path().join(&written[0].0)).unwrap().permissions().mode();
     assert_eq!(mode & 0o137, 0, "others cannot read it");
-    assert_eq!((counted(&metrics, "written"), counted(&metrics, "dropped")), (6, 0));
+    assert_eq!((counted(&metrics, "written"), counted(&metrics, "dropped")), (8, 0));
 }
 
 #[test]
