@@ -63,6 +63,13 @@ def located(nodes: Cluster, port: int, path: str) -> list[dict[str, Any]]:
     return found
 
 
+def shares(nodes: Cluster, port: int) -> dict[str, tuple[str, float]]:
+    """State and share of new files of each member, in the status of a node."""
+    result = forebay.run(nodes.ground, "status", "--json", "--admin", str(nodes.sockets[port]))
+    assert result.returncode == 0, result.stderr
+    return {each["member"]: (each["state"], each["share"]) for each in json.loads(result.stdout)["members"]}
+
+
 def test_each_node_reports_where_a_file_is(cluster_of: ClusterOf, manager: Manager, names: dict[str, Pattern]) -> None:
     nodes = cluster_of(2)
     nodes.start_all()
@@ -77,8 +84,13 @@ def test_each_node_reports_where_a_file_is(cluster_of: ClusterOf, manager: Manag
         assert (best["member"], best["file"], best["rank"]) == (f"{nodes.host(holder)}:{holder}", "data", 1)
         assert (second["member"], second["file"], second["rank"]) == (f"{nodes.host(other)}:{other}", "absent", 2)
         assert [best["is_this_server"], second["is_this_server"]] == [port == holder, port == other]
+    names_of = [f"{nodes.host(port)}:{port}" for port in (holder, other)]
+    half = dict.fromkeys(names_of, ("active", 0.5))
+    until(lambda: shares(nodes, other) == half, "both stores are of one size")
     drain(nodes, holder)
     until(lambda: members(nodes.nodes[other]) == 1, "the other node knows that it drains")
+    alone = {names_of[0]: ("inactive", 0.0), names_of[1]: ("active", 1.0)}
+    until(lambda: shares(nodes, other) == alone, "the draining node has no share")
     states = {each["member"]: (each["state"], each["file"]) for each in located(nodes, other, path)}
     assert states[f"{nodes.host(holder)}:{holder}"] == ("inactive", "data")
     nodes.kill(holder)

@@ -155,6 +155,26 @@ def test_each_alert_fires_and_does_not_fire_without_a_reason(ground: Ground) -> 
     promtool("test", "rules", "tests.yml", directory=directory)
 
 
+def test_imbalance_is_the_part_of_the_bytes_by_the_part_of_the_weights(ground: Ground) -> None:
+    """Also beside a cache that is not in a cluster."""
+    values = {"a": (300, 100), "b": (100, 300), "alone": (1000, 0)}
+    series = [
+        {"series": f'{name}{{instance="{instance}",job="forebay"}}', "values": f"{value}x10"}
+        for instance, pair in values.items()
+        for name, value in zip(("forebay_cache_used_bytes", "forebay_cluster_weight"), pair, strict=True)
+    ]
+    rule = "instance:forebay_cluster_imbalance:ratio"
+    expected = [
+        {"labels": f'{rule}{{instance="{instance}"}}', "value": value} for instance, value in (("a", 3), ("b", 1 / 3))
+    ]
+    test = {"interval": "1m", "input_series": series}
+    test["promql_expr_test"] = [{"expr": rule, "eval_time": "5m", "exp_samples": expected}]
+    directory = ground.directory("imbalance")
+    document = {"rule_files": [str(RULES / "recording.yml")], "tests": [test]}
+    (directory / "tests.yml").write_text(yaml.safe_dump(document))
+    promtool("test", "rules", "tests.yml", directory=directory)
+
+
 def test_each_alert_names_a_section_that_exists() -> None:
     for rule in alerts():
         path, _, anchor = rule["annotations"]["runbook"].partition("#")

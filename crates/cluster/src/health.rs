@@ -44,7 +44,9 @@ pub(crate) async fn watch(shared: Arc<Shared>, parts: NodeParts) {
         };
         let can_keep = volumes.is_empty() || volumes.iter().any(|volume| volume.health.is_writable());
         let takes_new = reason.is_none() && can_keep && !*are_origins_down.borrow();
-        shared.members.lock().set_weight(weight(&engine, budget_bytes));
+        let weight = weight(&engine, budget_bytes);
+        shared.members.lock().set_weight(weight);
+        shared.metrics.set_cluster_weight(weight);
         publish(&shared, report(&engine, takes_new));
         set_active(&shared, takes_new);
         suspend(&shared, reason);

@@ -20,7 +20,7 @@ mod view;
 
 pub use cluster::{Cluster, NodeParts};
 pub use forebay_cms::{PATHS_LEN_MAX, paths_len};
-pub use locator::{FilePresence, Location, Locator};
+pub use locator::{FilePresence, Location, Locator, MemberShare};
 pub use members::{EXPIRY, MemberState, PROBE_INTERVAL};
 pub use observer::{Feed, Observer, observe};
 pub use options::{MANAGERS_MAX, MEMBERS_MAX, Options, Placement};

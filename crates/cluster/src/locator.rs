@@ -16,6 +16,17 @@ const ANSWER_TIME_MAX: Duration = Duration::from_secs(2);
 #[derive(Clone)]
 pub struct Locator(Arc<Shared>);
 
+/// A member, and its part of new files.
+#[derive(Clone, Debug, PartialEq)]
+pub struct MemberShare {
+    /// Its data port, as all members name it.
+    pub member: String,
+    pub is_own: bool,
+    pub state: MemberState,
+    /// The part of new files that placement gives it, from 0 to 1.
+    pub share: f64,
+}
+
 /// A member, and a file on it.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Location {
@@ -48,6 +59,12 @@ impl Locator {
         Self(shared)
     }
 
+    /// All members by name, as this node knows them now.
+    #[must_use]
+    pub fn members(&self) -> Vec<MemberShare> {
+        shares(self.0.members.lock().all(forebay_net::clock::monotonic()))
+    }
+
     /// Asks all members about a file. Best members for it first, then those that take no new files.
     pub async fn locate(&self, lfn: &Lfn) -> Vec<Location> {
         let members = self.0.members.lock().all(forebay_net::clock::monotonic());
@@ -72,6 +89,21 @@ impl Locator {
     }
 }
 
+/// The shares of members: by their weights, among those that take new files.
+fn shares(members: Vec<KnownMember>) -> Vec<MemberShare> {
+    let weight_of = |member: &KnownMember| match member.state {
+        MemberState::Active => f64::from(member.weight.unwrap_or(0).max(1)),
+        MemberState::Inactive | MemberState::Silent => 0.0,
+    };
+    let total: f64 = members.iter().map(weight_of).sum();
+    let share = |member: KnownMember| {
+        let share = if total > 0.0 { weight_of(&member) / total } else { 0.0 };
+        let KnownMember { id, state, addresses, .. } = member;
+        MemberShare { member: id, is_own: addresses.is_empty(), state, share }
+    };
+    members.into_iter().map(share).collect()
+}
+
 async fn presence(shared: &Shared, member: &KnownMember, lfn: &Lfn) -> FilePresence {
     if member.addresses.is_empty() {
         return match shared.holding(lfn) {
@@ -85,5 +117,25 @@ async fn presence(shared: &Shared, member: &KnownMember, lfn: &Lfn) -> FilePrese
         Some(held) if held.is_held => FilePresence::Promised,
         Some(_) => FilePresence::Absent,
         None => FilePresence::Unknown,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_members_that_take_new_files_have_a_share() {
+        let member = |id: &str, weight, state, addresses| KnownMember { id: id.to_owned(), weight, state, addresses };
+        let other = || vec![([127, 0, 0, 1], 1).into()];
+        let known = vec![
+            member("a:1", Some(300), MemberState::Active, Vec::new()),
+            member("b:1", Some(100), MemberState::Active, other()),
+            member("c:1", Some(100), MemberState::Inactive, other()),
+            member("d:1", None, MemberState::Silent, other()),
+        ];
+        let shares = |known| shares(known).iter().map(|member| (member.is_own, member.share)).collect::<Vec<_>>();
+        assert_eq!(shares(known.clone()), [(true, 0.75), (false, 0.25), (false, 0.0), (false, 0.0)]);
+        assert_eq!(shares(known.into_iter().skip(2).collect()), [(false, 0.0), (false, 0.0)]);
     }
 }

@@ -156,6 +156,7 @@ declare_metrics! {
         connections = "forebay_connections", "Open client connections";
         cluster_managers = "forebay_cluster_managers", "Managers of the cluster that this node is logged in to";
         cluster_members = "forebay_cluster_members", "Members of the cluster that take new files, this node included";
+        cluster_weight = "forebay_cluster_weight", "Weight of this node in the placement of new files, in GiB of its store";
         index_entries = "forebay_index_entries", "Entries in the index";
         cache_used_bytes = "forebay_cache_used" (Bytes), "Disk space used by all files of the cache";
         cache_used_inodes = "forebay_cache_used_inodes", "Inodes used by all files of the cache";
@@ -378,6 +379,11 @@ impl Metrics {
     /// Sets the number of live members of the cluster.
     pub fn set_cluster_members(&self, members: u64) {
         self.0.cluster_members.store(members, Relaxed);
+    }
+
+    /// Sets the weight of this node among the members of the cluster.
+    pub fn set_cluster_weight(&self, weight: u32) {
+        self.0.cluster_weight.store(weight.into(), Relaxed);
     }
 
     /// Sets the number of entries in the index.

@@ -21,8 +21,8 @@ pub use location::{FileLocation, FileLocations};
 pub use maintenance::{Drain, PREFETCH_NAME_LEN_MAX, PREFETCH_NAMES_MAX, PrefetchRequest, PurgeRequest};
 pub use sizing::{CurvePoint, DATASETS_SHOWN_MAX, ReadGroup, ReuseInterval, Sizing, WorkingSet};
 pub use status::{
-    ByteCounts, CertificateEnd, FailingOrigin, FileResults, Filler, Footprint, Index, IndexState, Memory, Purged,
-    Quota, Role, Space, State, Status, Usage, Volume,
+    ByteCounts, CertificateEnd, ClusterMember, FailingOrigin, FileResults, Filler, Footprint, Index, IndexState,
+    Memory, Purged, Quota, Role, Space, State, Status, Usage, Volume,
 };
 
 use schemars::JsonSchema;

@@ -44,6 +44,9 @@ pub struct Status {
     pub certificates: Vec<CertificateEnd>,
     /// Servers of origins that fail, the one that failed last first; at most 256.
     pub failing_origins: Vec<FailingOrigin>,
+    /// Members of the cluster by name, this server included; empty if it is not in one.
+    #[serde(default)]
+    pub members: Vec<ClusterMember>,
     /// Memory for data in transit from origins.
     pub memory: Memory,
     /// Space on the file system of the cache, or of the exported directory.
@@ -132,6 +135,19 @@ pub struct FailingOrigin {
     pub since: i64,
     /// The last failure.
     pub problem: String,
+}
+
+/// A member of the cluster, as the server that answers knows it.
+#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
+pub struct ClusterMember {
+    /// Address of its data port, `HOST:PORT`.
+    pub member: String,
+    /// Whether it is the server that answers.
+    pub is_this_server: bool,
+    /// `active`; `inactive`: it takes no new files; or `silent`: it does not answer.
+    pub state: String,
+    /// Its part of new files, from 0 to 1.
+    pub share: f64,
 }
 
 /// Disk space used by the cache, and its limits.

@@ -9,7 +9,7 @@ use super::{
     views::Views,
 };
 use crate::{
-    model::{IndexState, Status},
+    model::{ClusterMember, IndexState, Status},
     resources::{self, Server},
 };
 use forebay_telemetry::{Group, Point, Range, Series, Sum};
@@ -39,6 +39,7 @@ pub(super) async fn render(page: &Page, server: &Server, views: &Views) -> Marku
                 (origins(&status, server))
             }
             (disks(&status))
+            @if !status.members.is_empty() { (members(&status)) }
             div.columns {
                 (who(views, Group::Tier, "Data tiers"))
                 (who(views, Group::Organization, "Organizations"))
@@ -144,6 +145,21 @@ fn origins(status: &Status, server: &Server) -> Markup {
 fn disks(status: &Status) -> Markup {
     let rows: Vec<_> = status.volumes.iter().map(super::disks::row).collect();
     card("Disks", &table("Disks", &super::disks::HEADS, &rows))
+}
+
+/// The cluster, as this server knows it.
+fn members(status: &Status) -> Markup {
+    let row = |member: &ClusterMember| {
+        html! {
+            tr {
+                th scope="row" { (member.member) @if member.is_this_server { " (this server)" } }
+                td { (member.state) }
+                td.number { (percent(Some(member.share))) }
+            }
+        }
+    };
+    let rows: Vec<_> = status.members.iter().map(row).collect();
+    card("Cluster", &table("Members of the cluster", &["Member", "State", "Share of new files"], &rows))
 }
 
 fn who(views: &Views, group: Group, title: &str) -> Markup {

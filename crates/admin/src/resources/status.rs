@@ -2,9 +2,10 @@
 
 use super::Server;
 use crate::model::{
-    ByteCounts, CertificateEnd, FailingOrigin, FileResults, Filler, Footprint, Index, IndexState, Memory, Purged,
-    Quota, Role, Space, State, Status, Usage, Volume,
+    ByteCounts, CertificateEnd, ClusterMember, FailingOrigin, FileResults, Filler, Footprint, Index, IndexState,
+    Memory, Purged, Quota, Role, Space, State, Status, Usage, Volume,
 };
+use forebay_cluster::{Locator, MemberShare};
 use forebay_engine::{Engine, IndexState as EngineIndex};
 use forebay_front::Backend;
 use forebay_manager::FillerState;
@@ -52,6 +53,7 @@ pub(crate) async fn get(server: &Server) -> Status {
         eviction_age_seconds: metrics.eviction_age().map(|age| age.as_secs()),
         certificates: certificates(metrics),
         failing_origins: failing_origins(metrics),
+        members: members(server),
         memory: Memory { budget_bytes, used_bytes },
         space: space.map(|space| Space { total_bytes: space.total_bytes, free_bytes: space.free_bytes }),
         volumes: engine.map(volumes).unwrap_or_default(),
@@ -75,6 +77,14 @@ fn failing_origins(metrics: &Metrics) -> Vec<FailingOrigin> {
         problem: failing.problem,
     };
     failing.into_iter().map(shown).collect()
+}
+
+fn members(server: &Server) -> Vec<ClusterMember> {
+    let member = |MemberShare { member, is_own, state, share }| {
+        let state = state.as_str().to_owned();
+        ClusterMember { member, is_this_server: is_own, state, share }
+    };
+    server.locator.iter().flat_map(Locator::members).map(member).collect()
 }
 
 fn filler(state: FillerState) -> Filler {

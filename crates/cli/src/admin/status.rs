@@ -2,7 +2,7 @@
 
 use super::{AdminArgs, connection::understood, watch::Rhythm};
 use crate::text;
-use forebay_admin::model::{FailingOrigin, Filler, Status, Usage};
+use forebay_admin::model::{ClusterMember, FailingOrigin, Filler, Status, Usage};
 use std::io::{self, Write};
 
 /// Show the status of a running server
@@ -51,6 +51,10 @@ fn print(out: &mut dyn Write, status: &Status) -> io::Result<()> {
         text::bytes(status.origin_bytes)
     )?;
     print_failing_origins(out, &status.failing_origins)?;
+    for ClusterMember { member, is_this_server, state, share } in &status.members {
+        let own = if *is_this_server { " (this server)" } else { "" };
+        writeln!(out, "member     {}{own}: {state}, {:.1} % of new files", text::printable(member), 100.0 * share)?;
+    }
     if let Some(space) = &status.space {
         let (free, total) = (text::bytes(space.free_bytes), text::bytes(space.total_bytes));
         writeln!(out, "disk       {free} free of {total}")?;
