@@ -10,6 +10,7 @@ pub(crate) mod locate;
 pub(crate) mod maintenance;
 pub(crate) mod pin;
 pub(crate) mod prefetch;
+pub(crate) mod rucio;
 pub(crate) mod sizing;
 pub(crate) mod snapshot;
 pub(crate) mod status;
@@ -48,10 +49,14 @@ pub(crate) struct AdminArgs {
 }
 
 impl AdminArgs {
+    /// The server that the arguments name.
+    fn connection(&self) -> anyhow::Result<Connection> {
+        Ok(Connection::new(Address::choose(self)?))
+    }
+
     /// Runs a command that needs a connection to the server.
     fn run<T>(&self, work: impl AsyncFnOnce(&Connection) -> anyhow::Result<T>) -> anyhow::Result<T> {
-        let connection = Connection::new(Address::choose(self)?);
-        block_on(work(&connection))
+        block_on(work(&self.connection()?))
     }
 
     /// Prints an answer as JSON, or with `text`.
