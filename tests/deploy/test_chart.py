@@ -8,16 +8,19 @@ from __future__ import annotations
 import json
 import re
 import subprocess
+import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import jsonschema_rs
+import kubernetes_validate
 import pytest
 import yaml
 
 from harness.forebay import run
-from harness.ground import REPOSITORY, Ground, MissingProgram
+from harness.ground import REPOSITORY, Ground, MissingProgram, program
+from harness.process import Process, give_to_service
 
 CHART = REPOSITORY / "deploy" / "helm" / "forebay"
 NAME = re.compile(r"[a-z]([a-z0-9-]{0,61}[a-z0-9])?")
@@ -44,6 +47,20 @@ RICH: dict[str, Any] = {
     "tolerations": [{"key": "storage", "operator": "Exists"}],
     "affinity": {"nodeAffinity": {}},
 }
+CLUSTER: dict[str, Any] = {
+    "replicas": 3,
+    "cluster": {
+        "managers": ["redirector.example.org:1213"],
+        "redirectors": {"replicas": 2, "image": "registry.example.org/xrootd:5", "serviceType": "LoadBalancer"},
+    },
+    "hostNetwork": True,
+    "servicePerPod": True,
+    "drainSeconds": 300,
+    "terminationGracePeriodSeconds": 360,
+}
+EXAMPLES = pytest.mark.parametrize(
+    "over", [{}, RICH, CLUSTER], ids=["as it is", "everything set", "a cluster with redirectors"]
+)
 
 
 def merged(base: Any, over: Any) -> Any:  # noqa: ANN401
@@ -98,7 +115,7 @@ def test_chart_has_name_and_version() -> None:
     assert re.fullmatch(r"\d+\.\d+\.\d+", chart["version"])
 
 
-@pytest.mark.parametrize("over", [{}, RICH], ids=["as it is", "everything set"])
+@EXAMPLES
 def test_values_fit_the_schema(over: dict[str, Any]) -> None:
     schema = json.loads((CHART / "values.schema.json").read_text())
     jsonschema_rs.meta.validate(schema)
@@ -114,6 +131,8 @@ def test_values_fit_the_schema(over: dict[str, Any]) -> None:
         {"service": {"port": 70000}},
         {"misspelt": 1},
         {"image": {"pullPolicy": "Sometimes"}},
+        {"cluster": {"redirectors": {"replicas": 2}}},
+        {"hostNetwork": "yes"},
     ],
     ids=lambda over: next(iter(over)),
 )
@@ -122,9 +141,9 @@ def test_wrong_values_do_not_fit_it(over: dict[str, Any]) -> None:
     assert not jsonschema_rs.validator_for(schema).is_valid(values(over))
 
 
-@pytest.mark.parametrize("over", [{}, RICH], ids=["as it is", "everything set"])
+@EXAMPLES
 def test_rendered_configuration_is_one(ground: Ground, over: dict[str, Any]) -> None:
-    configuration = only("ConfigMap", objects(over))["data"]["forebay.toml"]
+    configuration = objects(over)["ConfigMap", "site-forebay"]["data"]["forebay.toml"]
     file = ground.directory("chart") / "forebay.toml"
     file.write_text(configuration)
     checked = run(ground, "check-config", str(file))
@@ -158,6 +177,14 @@ def test_objects_fit_together(over: dict[str, Any]) -> None:
     assert {"configMap": {"name": configuration["metadata"]["name"]}, "name": "configuration"} in pod["spec"]["volumes"]
 
 
+@EXAMPLES
+@pytest.mark.parametrize("version", ["1.25", "1.32"])
+def test_objects_are_those_of_kubernetes(version: str, over: dict[str, Any]) -> None:
+    for (kind, name), it in objects(over).items():
+        kubernetes_validate.validate(it, version, strict=True)
+        assert it["metadata"]["name"] == name, kind
+
+
 def test_caches_have_no_rights_and_the_image_s_user() -> None:
     pod = only("StatefulSet", objects({}))["spec"]["template"]["spec"]
     image = (REPOSITORY / "deploy" / "oci" / "Containerfile").read_text()
@@ -183,3 +210,80 @@ def test_long_names_stay_names() -> None:
         if kind == "StatefulSet":
             assert len(name) <= 63 - len("-0123456789"), "pods and revisions have longer ones"
     assert ("StatefulSet", "forebay") in objects({}, release="forebay")
+
+
+def test_a_cluster_has_a_pair_of_redirectors_at_which_all_caches_log_in() -> None:
+    found = objects(CLUSTER)
+    names = [f"site-forebay-redirector-{index}.site-forebay-redirectors.storage.svc:1213" for index in range(2)]
+    configuration = tomllib.loads(found["ConfigMap", "site-forebay"]["data"]["forebay.toml"])
+    assert configuration["cluster"] == {
+        "managers": ["redirector.example.org:1213", *names],
+        "discover": "site-forebay-caches.storage.svc:1094",
+    }
+    redirectors = found["StatefulSet", "site-forebay-redirector"]["spec"]
+    assert (redirectors["replicas"], redirectors["serviceName"]) == (2, "site-forebay-redirectors")
+    pod = redirectors["template"]
+    for name in ("site-forebay-redirector", "site-forebay-redirectors"):
+        assert found["Service", name]["spec"]["selector"] == redirectors["selector"]["matchLabels"]
+    assert redirectors["selector"]["matchLabels"].items() <= pod["metadata"]["labels"].items()
+    caches = found["StatefulSet", "site-forebay"]["spec"]["selector"]["matchLabels"]
+    assert not caches.items() <= pod["metadata"]["labels"].items(), "caches do not select redirectors"
+    ports = {container["name"]: container["ports"][0]["containerPort"] for container in pod["spec"]["containers"]}
+    assert ports == {"cmsd": 1213, "xrootd": 1094}
+    text = found["ConfigMap", "site-forebay-redirector"]["data"]["redirector.cfg"]
+    for name, port in ports.items():
+        assert f"xrd.port {port}" in text, name
+
+
+def test_redirectors_start_with_their_configuration(ground: Ground) -> None:
+    found = objects({**CLUSTER, "exports": RICH["exports"]})
+    text = found["ConfigMap", "site-forebay-redirector"]["data"]["redirector.cfg"]
+    directory = ground.directory("redirector")
+    ports = {"cmsd": ground.free_port(), "xrootd": ground.free_port()}
+    text = text.replace("1213", str(ports["cmsd"])).replace("1094", str(ports["xrootd"]))
+    file = directory / "redirector.cfg"
+    file.write_text(text.replace("/var/spool/xrootd", str(directory)))
+    give_to_service(directory)
+    running = []
+    try:
+        for name in ports:
+            running.append(Process(name, [program(name), "-c", str(file), "-n", "forebay"], directory))
+            running[-1].wait_for_line(f"{name} .*initialization completed", within=60)
+    finally:
+        for process in reversed(running):
+            process.stop()
+
+
+def test_a_redirector_is_configured_as_the_documentation_says() -> None:
+    text = objects(CLUSTER)["ConfigMap", "site-forebay-redirector"]["data"]["redirector.cfg"]
+    documented = (REPOSITORY / "docs" / "scale-out.md").read_text()
+    for line in text.splitlines():
+        if line.startswith(("cms.", "all.role")):
+            assert line in documented, line
+
+
+def test_pods_are_drained_and_leave_one_after_the_other() -> None:
+    for over in ({}, CLUSTER):
+        found = objects(over)
+        pod = found["StatefulSet", "site-forebay"]["spec"]["template"]["spec"]
+        (container,) = pod["containers"]
+        command = container["lifecycle"]["preStop"]["exec"]["command"]
+        assert command[:4] == ["/usr/bin/forebay", "drain", "--wait", "--at-most"]
+        # After the drain 30 s for requests in progress, and some for the last sync.
+        assert int(command[4]) + 30 < pod["terminationGracePeriodSeconds"]
+        mounts = {mount["mountPath"] for mount in container["volumeMounts"]}
+        assert "/run/forebay" in mounts, "the place of the socket that the command uses"
+    budgets = [it["spec"] for (kind, _), it in objects(CLUSTER).items() if kind == "PodDisruptionBudget"]
+    assert [budget["maxUnavailable"] for budget in budgets] == [1, 1]
+    assert ("PodDisruptionBudget", "site-forebay") not in objects({})
+
+
+def test_pods_have_addresses_that_clients_outside_reach() -> None:
+    found = objects(CLUSTER)
+    pod = found["StatefulSet", "site-forebay"]["spec"]["template"]["spec"]
+    assert (pod["hostNetwork"], pod["dnsPolicy"]) == (True, "ClusterFirstWithHostNet")
+    for index in range(3):
+        service = found["Service", f"site-forebay-{index}"]["spec"]
+        assert service["type"] == "LoadBalancer"
+        assert service["selector"]["statefulset.kubernetes.io/pod-name"] == f"site-forebay-{index}"
+    assert "hostNetwork" not in objects({})["StatefulSet", "site-forebay"]["spec"]["template"]["spec"]
