@@ -73,6 +73,8 @@ pub struct HttpConfig {
     /// Addresses for HTTP only.
     pub listen: Vec<SocketAddr>,
     pub client_certificates: ClientCertificates,
+    /// Whether clients of HTTPS are offered HTTP/2.
+    pub offers_http2: bool,
     pub options: forebay_http::Options,
 }
 

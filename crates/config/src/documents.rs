@@ -134,7 +134,7 @@ mod tests {
         assert_eq!((config.index.cache_bytes, config.logging.filter.as_str()), (64 << 20, "info"));
         let server = ServerConfig { listen, shutdown_time_max, ..ServerConfig::default() };
         let (index, logging) = (config.index.clone(), config.logging.clone());
-        let http = HttpConfig { is_shared: true, ..HttpConfig::default() };
+        let http = HttpConfig { is_shared: true, offers_http2: true, ..HttpConfig::default() };
         let defaults = Config { server, http, disks, exports, index, logging, ..Config::default() };
         assert_eq!(format!("{config:?}"), format!("{defaults:?}"));
     }

@@ -86,12 +86,17 @@ impl<'a> Head<'a> {
         Self::of(Method::of(method), target, version, fields)
     }
 
-    /// A head from its parts, as a library has read them.
+    /// A head of HTTP/2 from its parts, as a library has read them.
     ///
     /// # Errors
-    /// When the head contradicts itself.
+    /// When the head contradicts itself, has too many fields, or announces a body that is too long.
     pub fn of_parts(method: &str, target: &'a str, fields: Vec<(&'a str, &'a str)>) -> Result<Self, Refusal> {
-        Ok(Self::of(Method::of(method), target, Version::Http2, fields)?.0)
+        if fields.len() > FIELDS_MAX {
+            return Err(Refusal::new(Status::BAD_REQUEST, "the request has too many header fields"));
+        }
+        let (head, body) = Self::of(Method::of(method), target, Version::Http2, fields)?;
+        head.check_body(body.as_ref())?;
+        Ok(head)
     }
 
     fn of(

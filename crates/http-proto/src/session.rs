@@ -56,9 +56,7 @@ impl Session {
         let Some(len) = self.end_of_head(bytes)? else { return Ok(Next::NeedMore) };
         self.scanned = 0;
         let (head, body) = Head::parse(bytes.get(..len).unwrap_or_default())?;
-        if matches!(body, Some(Body::Length(len)) if len > BODY_LEN_MAX) && !head.is_refused_anyway() {
-            return Err(too_large());
-        }
+        head.check_body(body.as_ref())?;
         (self.body, self.body_len) = (body, 0);
         Ok(Next::Request { consumed: len, head })
     }
@@ -122,6 +120,12 @@ impl Session {
 }
 
 impl Head<'_> {
+    /// Refuses a body that is too long to be read past.
+    pub(crate) fn check_body(&self, body: Option<&Body>) -> Result<(), Refusal> {
+        let is_too_long = matches!(body, Some(Body::Length(len)) if *len > BODY_LEN_MAX);
+        if is_too_long && !self.is_refused_anyway() { Err(too_large()) } else { Ok(()) }
+    }
+
     /// Whether the answer does not depend on the body, however long: the connection ends without reading it.
     fn is_refused_anyway(&self) -> bool {
         use crate::head::Method;

@@ -4,6 +4,7 @@ use crate::{
     error_answers::ErrorAnswer,
     options::{PART_LEN, SENDFILE_LEN_MIN, SENDFILE_PART_LEN_MIN},
     request::{Broken, Context, unless_left},
+    wire::Wire,
 };
 use forebay_engine::Handle;
 use forebay_front::{Failure, ReadKind, ReadStream, report_read};
@@ -17,7 +18,8 @@ pub(crate) struct Content<'a> {
     pub(crate) ranges: Vec<ByteRange>,
     /// Of a body of several parts.
     pub(crate) parts: Option<PartHeads>,
-    pub(crate) is_chunked: bool,
+    /// Whether the status of the delivery follows the body.
+    pub(crate) has_status: bool,
 }
 
 /// Why the bytes of a body ended.
@@ -35,7 +37,7 @@ impl<E: Into<Broken>> From<E> for Cut {
 /// Bytes of one read that are taken at a time.
 const BATCH_LEN: u64 = 1 << 20;
 
-impl Context {
+impl<W: Wire> Context<W> {
     /// Sends a head and the content after it. An error is returned if none of it was sent.
     pub(crate) async fn send_content(
         &mut self,
@@ -47,8 +49,8 @@ impl Context {
         self.write_head(head, answer);
         match self.send_ranges(&content).await {
             Ok(outcome) => {
-                if content.is_chunked {
-                    self.output.append(b"0\r\nX-Transfer-Status: 200: OK\r\n\r\n");
+                if content.has_status {
+                    self.end_body("200: OK");
                 }
                 for range in &content.ranges {
                     report_read(content.handle, ReadKind::Read, *range, self.received, outcome);
@@ -61,14 +63,15 @@ impl Context {
             }
             Err(Cut::Broken(broken)) => Err(broken),
             // The client gets the reason, as long as it has not got anything else.
-            Err(Cut::Failure(failure)) if self.output.take_back(before) => Ok(Err(failure.into())),
-            Err(Cut::Failure(failure)) if content.is_chunked => {
-                let text = failure.text.replace(|c: char| c.is_control(), " ");
-                self.output.append(format!("0\r\nX-Transfer-Status: 500: {text}\r\n\r\n").as_bytes());
+            Err(Cut::Failure(failure)) if self.output.take_back(before) && self.wire.take_back() => {
+                Ok(Err(failure.into()))
+            }
+            Err(Cut::Failure(failure)) if content.has_status => {
+                self.end_body(&format!("500: {}", failure.text.replace(|c: char| c.is_control(), " ")));
                 Ok(Ok(()))
             }
             Err(Cut::Failure(failure)) => {
-                self.output.flush(&self.stream).await?;
+                self.output.flush(&mut self.wire).await?;
                 Err(Broken::Content(failure.text.into_owned()))
             }
         }
@@ -87,11 +90,11 @@ impl Context {
                 break;
             }
             if self.output.is_full() {
-                self.output.flush(&self.stream).await?;
+                self.output.flush(&mut self.wire).await?;
             }
         }
         if content.parts.is_some() {
-            self.append(content, PartHeads::end().as_bytes());
+            self.output.append_chunk(PartHeads::end().as_bytes());
         }
         Ok(outcome)
     }
@@ -107,7 +110,7 @@ impl Context {
             let nowait = handle.nowait_reads();
             let is_long = part.len() >= sendfile_len_min;
             let before = self.output.mark();
-            self.begin_chunk(content, part.len());
+            self.output.begin_chunk(part.len());
             let is_cached = if is_long {
                 probe_cached(file, nowait, part.start(), part.len())
             } else {
@@ -115,13 +118,13 @@ impl Context {
             };
             if is_cached {
                 if is_long {
-                    self.output.send_file(&self.stream, file, part).await?;
+                    self.output.send_file(&mut self.wire, file, part).await?;
                 }
-                self.end_chunk(content);
+                self.output.end_chunk();
             } else {
                 self.output.take_back(before);
                 let stream = ReadStream::absent(handle, file, part);
-                Box::pin(self.send_stream(content, stream, part.len())).await?;
+                Box::pin(self.send_stream(stream, part.len())).await?;
             }
             rest = ByteRange::between(part.end(), rest.end());
         }
@@ -137,23 +140,23 @@ impl Context {
             if number > 0 {
                 self.begin_part(content, range);
             }
-            self.send_stream(content, ReadStream::engine(read), range.len()).await?;
+            self.send_stream(ReadStream::engine(read), range.len()).await?;
         }
         Ok(())
     }
 
     /// Sends `len` bytes as they come. A chunk holds the bytes that are there: it cannot be cut short.
-    async fn send_stream(&mut self, content: &Content<'_>, mut stream: ReadStream, len: u64) -> Result<(), Cut> {
-        let memory = self.memory.answer();
+    async fn send_stream(&mut self, mut stream: ReadStream, len: u64) -> Result<(), Cut> {
+        let memory = self.peer.memory.answer();
         let mut rest_len = len;
         while rest_len > 0 {
             let next = stream.next_batch(&memory, rest_len.min(BATCH_LEN));
-            let batch = unless_left(&self.stream, next).await?;
+            let batch = unless_left(&mut self.wire, next).await?;
             rest_len = rest_len.saturating_sub(batch.len);
             if batch.len > 0 {
-                self.begin_chunk(content, batch.len);
-                self.output.send_segments(&self.stream, batch.segments).await?;
-                self.end_chunk(content);
+                self.output.begin_chunk(batch.len);
+                self.output.send_segments(&mut self.wire, batch.segments).await?;
+                self.output.end_chunk();
             }
             if let Some(failure) = batch.failure {
                 return Err(Cut::Failure(failure));
@@ -164,26 +167,7 @@ impl Context {
 
     fn begin_part(&mut self, content: &Content<'_>, range: ByteRange) {
         if let Some(parts) = &content.parts {
-            self.append(content, parts.head(range).as_bytes());
-        }
-    }
-
-    /// Appends bytes of the body that are not of the file.
-    fn append(&mut self, content: &Content<'_>, bytes: &[u8]) {
-        self.begin_chunk(content, bytes.len() as u64);
-        self.output.append(bytes);
-        self.end_chunk(content);
-    }
-
-    fn begin_chunk(&mut self, content: &Content<'_>, len: u64) {
-        if content.is_chunked {
-            self.output.append(format!("{len:x}\r\n").as_bytes());
-        }
-    }
-
-    fn end_chunk(&mut self, content: &Content<'_>) {
-        if content.is_chunked {
-            self.output.append(b"\r\n");
+            self.output.append_chunk(parts.head(range).as_bytes());
         }
     }
 }

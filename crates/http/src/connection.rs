@@ -1,7 +1,9 @@
 //! The task of a client's connection.
 
 use crate::{
+    http2,
     options::{RECEIVE_LEN, REQUESTS_PER_TURN},
+    peer::Peer,
     request::{Broken, Context},
     state::State,
 };
@@ -22,38 +24,30 @@ pub(crate) const TLS_FIRST_BYTE: u8 = 0x16;
 
 /// Serves a client until it leaves, or until `stop` is true and its request is answered.
 pub(crate) async fn serve(state: Arc<State>, client: NewClient, stop: watch::Receiver<bool>) {
-    let NewClient { stream, first_byte, peer, places } = client;
+    let NewClient { stream, first_byte, peer: address, places } = client;
     let ConnectionPlaces { in_total: _in_total, of_client, login } = places;
     let _gauge = state.front.backend.metrics().open_connection();
     let mut stream = Stream::from(stream);
     if first_byte == TLS_FIRST_BYTE
         && let Err(error) = start_tls(&state, &mut stream).await
     {
-        tracing::info!(%peer, %error, side = %error.side(), "connection closed");
+        tracing::info!(peer = %address, %error, side = %error.side(), "connection closed");
         return;
     }
     // There is no login to wait for.
     drop(login);
-    let idle_since = Instant::now();
-    let deadline = Box::pin(sleep_until(idle_since + state.options.header_time_max));
-    let context = Context::new(state, stream, peer, of_client.handles().clone());
-    let connection = Connection {
-        context,
-        input: Vec::new(),
-        start: 0,
-        session: Session::default(),
-        stop,
-        deadline,
-        waits_since: idle_since,
-        served: 0,
-        is_new: true,
+    let peer = Arc::new(Peer::new(state, address, stream.tls().cloned(), of_client.handles().clone()));
+    let end = if peer.tls.as_ref().is_some_and(|facts| facts.is_http2) {
+        Box::pin(http2::run(peer, stream, stop)).await
+    } else {
+        Connection::new(Context::new(peer, stream), stop).run().await
     };
-    match connection.run().await {
+    match end {
         // These are ordinary ends. Others are of interest to the administrator.
-        end @ (End::Client | End::Server | End::Idle | End::Broken(Broken::Left)) => {
-            tracing::debug!(%peer, %end, "connection closed")
+        End::Client | End::Server | End::Idle | End::Broken(Broken::Left) => {
+            tracing::debug!(peer = %address, %end, "connection closed");
         }
-        end => tracing::info!(%peer, %end, side = %end.side(), "connection closed"),
+        end => tracing::info!(peer = %address, %end, side = %end.side(), "connection closed"),
     }
 }
 
@@ -70,7 +64,7 @@ async fn start_tls(state: &State, stream: &mut Stream) -> Result<(), TlsError> {
 }
 
 struct Connection {
-    context: Context,
+    context: Context<Stream>,
     /// Received bytes; those before `start` have been consumed.
     input: Vec<u8>,
     start: usize,
@@ -88,7 +82,7 @@ struct Connection {
 
 /// Why a connection ends.
 #[derive(Debug, thiserror::Error)]
-enum End {
+pub(crate) enum End {
     #[error("the client closed it")]
     Client,
     #[error("the last answer was sent")]
@@ -101,8 +95,20 @@ enum End {
     Refused(#[from] Refusal),
     #[error("it cannot be read from: {0}")]
     Input(#[from] io::Error),
+    #[error("HTTP/2: {0}")]
+    Http2(h2::Error),
     #[error(transparent)]
     Broken(#[from] Broken),
+}
+
+impl From<h2::Error> for End {
+    fn from(error: h2::Error) -> Self {
+        if error.is_io() {
+            // A client that closes its connection in its own way has just left.
+            return error.into_io().map_or(Self::Client, Self::Input);
+        }
+        Self::Http2(error)
+    }
 }
 
 impl From<DeliveryError> for End {
@@ -114,10 +120,8 @@ impl From<DeliveryError> for End {
 impl End {
     const fn side(&self) -> Side {
         match self {
-            Self::Client | Self::Idle | Self::Slow | Self::Refused(_) | Self::Input(_) => Side::Client,
-            Self::Broken(Broken::Output(error)) => error.side(),
-            Self::Broken(Broken::Left) => Side::Client,
-            Self::Broken(Broken::Content(_)) => Side::Origin,
+            Self::Client | Self::Idle | Self::Slow | Self::Refused(_) | Self::Input(_) | Self::Http2(_) => Side::Client,
+            Self::Broken(broken) => broken.side(),
             Self::Server => Side::Internal,
         }
     }
@@ -130,6 +134,23 @@ const LINGER_LEN_MAX: usize = 256 << 10;
 const LINGER_TIME_MAX: std::time::Duration = std::time::Duration::from_secs(2);
 
 impl Connection {
+    fn new(context: Context<Stream>, stop: watch::Receiver<bool>) -> Self {
+        let idle_since = Instant::now();
+        let deadline = Box::pin(sleep_until(idle_since + context.peer.state.options.header_time_max));
+        let session = Session::default();
+        Self {
+            context,
+            input: Vec::new(),
+            start: 0,
+            session,
+            stop,
+            deadline,
+            waits_since: idle_since,
+            served: 0,
+            is_new: true,
+        }
+    }
+
     async fn run(mut self) -> End {
         let end = loop {
             if let Err(end) = self.turn().await {
@@ -140,7 +161,8 @@ impl Connection {
             self.context.is_ending = true;
             self.context.refuse(*refusal);
         }
-        if matches!(end, End::Refused(_) | End::Server) && self.context.output.flush(&self.context.stream).await.is_ok()
+        if matches!(end, End::Refused(_) | End::Server)
+            && self.context.output.flush(&mut self.context.wire).await.is_ok()
         {
             // An error means that the client did not wait.
             let _ = timeout(LINGER_TIME_MAX, self.linger()).await;
@@ -153,8 +175,8 @@ impl Connection {
         self.context.received = forebay_net::clock::monotonic();
         let needs_more = self.serve_input().await?;
         self.context.count_hits();
-        self.context.output.flush(&self.context.stream).await?;
-        if self.context.is_ending || self.context.guesses_tokens() {
+        self.context.output.flush(&mut self.context.wire).await?;
+        if self.context.is_ending || self.context.peer.guesses_tokens() {
             return Err(End::Server);
         }
         // Tokio cannot preempt a task whose socket always has bytes.
@@ -183,11 +205,11 @@ impl Connection {
                     self.start += consumed;
                     // The time of a request counts from the answer to the one before.
                     self.waits_since = Instant::now();
-                    self.context.files.note_answer(self.waits_since.into_std());
+                    self.context.peer.files.note_answer(self.waits_since.into_std());
                 }
             }
             if self.context.output.is_full() {
-                self.context.output.flush(&self.context.stream).await?;
+                self.context.output.flush(&mut self.context.wire).await?;
             }
         }
         Ok(false)
@@ -203,18 +225,22 @@ impl Connection {
             self.context.output.release();
         }
         let is_idle = self.input.is_empty() && self.session.is_idle();
-        let options = &self.context.state.options;
+        let options = &self.context.peer.state.options;
         let (time_max, silence) =
             if is_idle { (options.idle_time_max, End::Idle) } else { (options.header_time_max, End::Slow) };
         let silent_until = self.waits_since + time_max;
-        let wake =
-            self.context.files.next_close().map_or(silent_until, |close| silent_until.min(Instant::from_std(close)));
+        let wake = self
+            .context
+            .peer
+            .files
+            .next_close()
+            .map_or(silent_until, |close| silent_until.min(Instant::from_std(close)));
         // Later times need no new timer: it wakes the task early, which then looks again. Timers cost a lock.
         if wake < self.deadline.deadline() || self.deadline.is_elapsed() {
             self.deadline.as_mut().reset(wake);
         }
         let was_empty = self.input.is_empty();
-        let grace = self.is_new.then_some(self.context.state.front.first_request_time_max);
+        let grace = self.is_new.then_some(self.context.peer.state.front.first_request_time_max);
         let stopped = async {
             // An error means that the server is gone.
             let _ = self.stop.wait_for(|&is_stopped| is_stopped).await;
@@ -224,7 +250,7 @@ impl Connection {
         };
         tokio::select! {
             biased;
-            received = receive(&mut self.context.stream, &mut self.input) => {
+            received = receive(&mut self.context.wire, &mut self.input) => {
                 if received? == 0 {
                     return Err(End::Client);
                 }
@@ -236,7 +262,7 @@ impl Connection {
             () = stopped, if is_idle => Err(End::Server),
             () = &mut self.deadline => {
                 let now = Instant::now();
-                self.context.files.close_unused(now.into_std());
+                self.context.peer.files.close_unused(now.into_std());
                 if silent_until <= now { Err(silence) } else { Ok(()) }
             }
         }
@@ -244,11 +270,11 @@ impl Connection {
 
     /// Waits until the client has closed its side, and drops what it still sends.
     async fn linger(&mut self) -> io::Result<()> {
-        poll_fn(|context| tokio::io::AsyncWrite::poll_shutdown(Pin::new(&mut self.context.stream), context)).await?;
+        poll_fn(|context| tokio::io::AsyncWrite::poll_shutdown(Pin::new(&mut self.context.wire), context)).await?;
         let mut dropped_len = 0;
         while dropped_len < LINGER_LEN_MAX {
             self.input.clear();
-            match receive(&mut self.context.stream, &mut self.input).await? {
+            match receive(&mut self.context.wire, &mut self.input).await? {
                 0 => break,
                 len => dropped_len += len,
             }

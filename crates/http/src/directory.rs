@@ -4,6 +4,7 @@ use crate::{
     error_answers::ErrorAnswer,
     identity::Admitted,
     request::{Broken, Context, takes_chunks},
+    wire::Wire,
 };
 use forebay_auth::Right;
 use forebay_engine::{Caller, ListDetail, Listing, OpenRequest};
@@ -40,7 +41,7 @@ enum Form<'a> {
     Properties(&'a str),
 }
 
-impl Context {
+impl<W: Wire> Context<W> {
     pub(crate) async fn propfind(
         &mut self,
         head: &Head<'_>,
@@ -131,10 +132,9 @@ impl Context {
             Ok(listed) => listed,
             Err(error) => return Ok(Err(error)),
         };
-        let is_chunked = takes_chunks(head);
-        answer.framing = if is_chunked { Framing::Chunked { has_status: false } } else { Framing::Close };
+        answer.framing = if takes_chunks(head) { Framing::Chunked { has_status: false } } else { Framing::Close };
         self.write_head(head, answer);
-        let front = Arc::clone(&self.state.front);
+        let front = Arc::clone(&self.peer.state.front);
         let mut text = opening;
         for entry in &listing.entries {
             // Entries that the client may not see are left out: an error would reveal that they exist.
@@ -142,8 +142,9 @@ impl Context {
                 append_entry(entry, form, &mut text);
             }
             if text.len() >= CHUNK_LEN {
-                self.append_chunk(is_chunked, &mut text);
-                self.output.flush(&self.stream).await?;
+                self.output.append_chunk(text.as_bytes());
+                text.clear();
+                self.output.flush(&mut self.wire).await?;
                 tokio::task::yield_now().await;
             }
         }
@@ -152,26 +153,9 @@ impl Context {
             Form::Json => "",
             Form::Properties(_) => CLOSING,
         });
-        self.append_chunk(is_chunked, &mut text);
-        if is_chunked {
-            self.output.append(b"0\r\n\r\n");
-        }
+        self.output.append_chunk(text.as_bytes());
+        self.output.end_body("200: OK");
         Ok(Ok(()))
-    }
-
-    /// Moves `text` to the output.
-    fn append_chunk(&mut self, is_chunked: bool, text: &mut String) {
-        if text.is_empty() {
-            return;
-        }
-        if is_chunked {
-            self.output.append(format!("{:x}\r\n", text.len()).as_bytes());
-        }
-        self.output.append(text.as_bytes());
-        if is_chunked {
-            self.output.append(b"\r\n");
-        }
-        text.clear();
     }
 
     async fn listing_of(

@@ -6,14 +6,15 @@ use crate::{
     identity::{Admitted, revalidates},
     open_files::{File, Key, VALID_TIME_MAX},
     options::RANGES_LEN_MAX,
-    request::{Broken, Context, unless_left},
+    request::{Broken, Context, takes_chunks, unless_left},
+    wire::Wire,
 };
 use forebay_auth::{Identity, Right, UnixTime};
 use forebay_engine::{Caller, OpenRequest, Opening, Redirects};
 use forebay_front::{Failure, FailureKind};
 use forebay_http_proto::{
-    Answer, Conditions, Framing, Head, PartHeads, Ranges, Status, Target, Verdict, digest_field, etag_of, has_token,
-    http_date, ranges_of, wanted_digests,
+    Answer, Conditions, Framing, Head, PartHeads, Ranges, Status, Target, Verdict, Version, digest_field, etag_of,
+    has_token, http_date, ranges_of, wanted_digests,
 };
 use forebay_types::{ByteRange, FileKind, Side};
 use std::{sync::Arc, time::Duration};
@@ -34,7 +35,7 @@ enum Plan {
     Parts(Vec<ByteRange>),
 }
 
-impl Context {
+impl<W: Wire> Context<W> {
     /// Answers a GET of a file or directory.
     pub(crate) async fn get(
         &mut self,
@@ -44,7 +45,7 @@ impl Context {
         let kept = if revalidates(head) {
             None
         } else {
-            self.files.find(head.target, head.field("authorization"), self.received)
+            self.peer.files.find(head.target, head.field("authorization"), self.received)
         };
         let file = match kept {
             Some(file) => file,
@@ -117,24 +118,25 @@ impl Context {
         if request.is_of_directory {
             return Ok(None);
         }
-        if let Some(known) = self.files.known(head.target, head.field("authorization")) {
+        if let Some(known) = self.peer.files.known(head.target, head.field("authorization")) {
             let found = self.look_again(&known, head, &request, &caller).await;
             if !matches!(found, Ok(true)) {
-                self.files.close(head.target, head.field("authorization"));
+                self.peer.files.close(head.target, head.field("authorization"));
             }
             if found? {
                 return Ok(Some(known));
             }
         }
         // Before the open, so that a refused one costs the origin nothing.
-        let Some(place) = self.handle_share.occupy() else {
+        let Some(place) = self.peer.handle_share.occupy() else {
             let text = "this client has too many files open: close some connections, or try again later";
             let failure = Failure::new(FailureKind::Overloaded, Side::Client, text);
-            self.state.front.report_refusal(&caller.client, &request.lfn, &failure);
+            self.peer.state.front.report_refusal(&caller.client, &request.lfn, &failure);
             return Err(failure.into());
         };
-        let opening = self.state.front.open(&request, &caller, Redirects::Never);
-        let Ok(opened) = unless_left(&self.stream, opening).await else {
+        let peer = Arc::clone(&self.peer);
+        let opening = peer.state.front.open(&request, &caller, Redirects::Never);
+        let Ok(opened) = unless_left(&mut self.wire, opening).await else {
             self.is_ending = true;
             return Err(ErrorAnswer::of_client(Status::TIMEOUT, "the client has left"));
         };
@@ -150,7 +152,7 @@ impl Context {
         let key = Key { target: head.target.to_owned(), authorization: head.field("authorization").map(str::to_owned) };
         // The wish for a file that is cached is one of this request only.
         if !request.only_if_cached {
-            self.files.keep(key, file.clone(), place, self.received, rest_of(&caller.identity));
+            self.peer.files.keep(key, file.clone(), place, self.received, rest_of(&caller.identity));
         }
         Ok(Some(file))
     }
@@ -164,15 +166,15 @@ impl Context {
         caller: &Arc<Caller>,
     ) -> Result<bool, ErrorAnswer> {
         let engine = self.engine()?;
-        let looking = self.state.front.still_leads_to(&engine, &known.handle, request, caller);
-        let Ok(found) = unless_left(&self.stream, looking).await else {
+        let looking = self.peer.state.front.still_leads_to(&engine, &known.handle, request, caller);
+        let Ok(found) = unless_left(&mut self.wire, looking).await else {
             self.is_ending = true;
             return Err(ErrorAnswer::of_client(Status::TIMEOUT, "the client has left"));
         };
         let is_same = found?;
         // A request for what is cached has not asked the origin.
         if is_same && !request.only_if_cached {
-            self.files.renew(head.target, head.field("authorization"), self.received, rest_of(&caller.identity));
+            self.peer.files.renew(head.target, head.field("authorization"), self.received, rest_of(&caller.identity));
         }
         Ok(is_same)
     }
@@ -195,14 +197,13 @@ impl Context {
             }
         };
         let is_multipart = ranges.len() > 1;
-        // davix sends `TE: trailers` alone, and does not expect any.
-        let wants_status =
-            head.field("x-transfer-status").is_some_and(|value| value.trim().eq_ignore_ascii_case("true"));
-        let has_status = wants_status && has_token(head.values("te"), "trailers") && crate::request::takes_chunks(head);
+        let has_status = wants_status(head);
         let framing = if has_status { Framing::Chunked { has_status } } else { Framing::Length(len) };
         let mut answer = describe(Answer::new(status, framing), facts);
-        answer
-            .add("Cache-Status", format_args!("\"{}\"; {}", self.state.options.host_name, cache_status(file, &ranges)));
+        answer.add(
+            "Cache-Status",
+            format_args!("\"{}\"; {}", self.peer.state.options.host_name, cache_status(file, &ranges)),
+        );
         if let Some(age) = file.handle.age() {
             answer.add("Age", age);
         }
@@ -215,15 +216,21 @@ impl Context {
             }
             _ => answer.add("Content-Type", CONTENT_TYPE),
         }
-        let content =
-            Content { handle: &file.handle, ranges, parts: is_multipart.then_some(parts), is_chunked: has_status };
+        let content = Content { handle: &file.handle, ranges, parts: is_multipart.then_some(parts), has_status };
         self.send_content(head, answer, content).await
     }
 }
 
 const CONTENT_TYPE: &str = "application/octet-stream";
 
-/// The part of a file that a GET is answered with.
+/// Whether the status of the delivery is to follow the body. davix sends `TE: trailers` alone, and does not expect any; clients of HTTP/2
+/// need not announce that they take them.
+fn wants_status(head: &Head<'_>) -> bool {
+    let takes_trailers = head.version == Version::Http2 || has_token(head.values("te"), "trailers");
+    let is_wished = head.field("x-transfer-status").is_some_and(|value| value.trim().eq_ignore_ascii_case("true"));
+    is_wished && takes_trailers && takes_chunks(head)
+}
+
 /// How long an open counts with the credentials of a client.
 fn rest_of(identity: &Identity) -> Duration {
     let now = UnixTime(forebay_net::clock::now_unix());
@@ -232,6 +239,7 @@ fn rest_of(identity: &Identity) -> Duration {
         .map_or(VALID_TIME_MAX, |end| Duration::from_secs(u64::try_from(end.0.saturating_sub(now.0)).unwrap_or(0)))
 }
 
+/// The part of a file that a GET is answered with.
 fn plan(head: &Head<'_>, facts: Facts<'_>) -> Result<Plan, ErrorAnswer> {
     let uses_ranges = judge(head, facts)?;
     let ranges = if uses_ranges { ranges_of(head.field("range"), facts.size) } else { Ranges::Whole };

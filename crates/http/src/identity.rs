@@ -1,23 +1,15 @@
 //! The identity of a client, and its rights.
 
-use crate::{error_answers::ErrorAnswer, options::REFUSED_TOKENS_MAX, request::Context};
+use crate::{error_answers::ErrorAnswer, peer::Login, request::Context, wire::Wire};
 use forebay_auth::{Right, SecurityProtocol, Token, UnixTime, x509::Chain};
 use forebay_engine::{Caller, Client, ClientProtocol, OpenRequest};
-use forebay_front::{Connection, Failure, FailureKind, Place};
+use forebay_front::{Connection, Failure, FailureKind};
 use forebay_http_proto::{Head, Status, Target, has_directive};
 use forebay_net::PeerCertificate;
 use forebay_telemetry::ConnectionLimit;
 use forebay_trust::{ClientFacts, Demand, Gate, Proof, Step};
 use forebay_types::RequestPath;
 use std::sync::Arc;
-
-/// The client of a connection, as it has proven itself.
-pub(crate) struct Login {
-    caller: Arc<Caller>,
-    /// Whether the client may do something without a token.
-    is_proven: bool,
-    _place: Option<Place<String>>,
-}
 
 /// A name that the client may use.
 pub(crate) struct Admitted {
@@ -31,7 +23,7 @@ const BEARER: &str = "Bearer";
 /// Longest name of a program in logs.
 const PROGRAM_LEN_MAX: usize = 64;
 
-impl Context {
+impl<W: Wire> Context<W> {
     /// The name in a request, if the client may do `right` with it.
     pub(crate) async fn admit(
         &mut self,
@@ -40,12 +32,10 @@ impl Context {
         right: Right,
     ) -> Result<Admitted, ErrorAnswer> {
         let mut request = self.request_of(head, target)?;
-        let login = match &self.login {
-            Some(login) => Arc::clone(login),
-            None => {
-                let login = Arc::new(Box::pin(self.log_in(head)).await?);
-                Arc::clone(self.login.insert(login))
-            }
+        let peer = Arc::clone(&self.peer);
+        let login = match peer.login.get() {
+            Some(login) => login,
+            None => Box::pin(peer.login.get_or_try_init(|| self.log_in(head))).await?,
         };
         if !login.is_proven {
             let token = request.token.take();
@@ -60,7 +50,7 @@ impl Context {
                 if let Ok(caller) = self.permit(&without, &login.caller, right) {
                     return Ok(Admitted { request: without, caller });
                 }
-                self.refused_tokens += 1;
+                self.peer.note_refused_token();
                 Err(failure.into())
             }
             Err(failure)
@@ -76,7 +66,7 @@ impl Context {
     fn request_of(&self, head: &Head<'_>, target: &Target<'_>) -> Result<OpenRequest, ErrorAnswer> {
         let mut request: OpenRequest = RequestPath::parse(target.path.as_bytes())?.into();
         match token_of(head, target)? {
-            Some(token) if self.state.front.takes_tokens() => request.token = Some(token),
+            Some(token) if self.peer.state.front.takes_tokens() => request.token = Some(token),
             // Without rules of its own this server passes the token on to the origin.
             Some(token) => {
                 request.origin_parameters = format!("authz=Bearer%20{}", token.expose());
@@ -92,7 +82,8 @@ impl Context {
 
     /// The caller of a request, if it may do `right`.
     fn permit(&self, request: &OpenRequest, login: &Arc<Caller>, right: Right) -> Result<Arc<Caller>, Failure> {
-        let (front, connection) = (&self.state.front, Connection { peer: self.peer, is_tls: self.is_tls() });
+        let (front, connection) =
+            (&self.peer.state.front, Connection { peer: self.peer.address, is_tls: self.peer.is_tls() });
         if right == Right::Read {
             front.admit_open(request, login, connection)
         } else {
@@ -100,34 +91,26 @@ impl Context {
         }
     }
 
-    /// Whether so many tokens were refused on this connection that the client seems to guess.
-    pub(crate) const fn guesses_tokens(&self) -> bool {
-        self.refused_tokens >= REFUSED_TOKENS_MAX
-    }
-
     /// Whether a client without a token could do more with one.
     fn asks_for_tokens(&self) -> bool {
-        self.state.front.gate.permits_token_logins(&self.facts())
+        self.peer.state.front.gate.permits_token_logins(&self.facts())
     }
 
     /// Whether the client has shown a certificate of a trusted authority.
     pub(crate) fn is_certified(&self) -> bool {
-        self.stream
-            .tls()
+        self.peer
+            .tls
+            .as_ref()
             .is_some_and(|facts| matches!(facts.peer, PeerCertificate::Verified(_) | PeerCertificate::Resumed(_)))
     }
 
-    pub(crate) fn is_tls(&self) -> bool {
-        self.stream.plain().is_none()
-    }
-
     fn facts(&self) -> ClientFacts {
-        ClientFacts { address: self.peer, login: String::new(), is_tls: self.is_tls() }
+        ClientFacts { address: self.peer.address, login: String::new(), is_tls: self.peer.is_tls() }
     }
 
     /// The caller with the proof of a request's token, for clients that have no other proof.
-    async fn bearer(&mut self, mut token: Option<Token>, login: &Arc<Caller>) -> Result<Arc<Caller>, ErrorAnswer> {
-        let gate = Arc::clone(&self.state.front.gate);
+    async fn bearer(&self, mut token: Option<Token>, login: &Arc<Caller>) -> Result<Arc<Caller>, ErrorAnswer> {
+        let gate = Arc::clone(&self.peer.state.front.gate);
         let facts = self.facts();
         let Some(token) = token.take_if(|_| gate.permits_token_logins(&facts)) else {
             let text = "this server asks for a proof of identity: a token, or a certificate over TLS";
@@ -144,14 +127,14 @@ impl Context {
         });
         let verified = verified.await.map_err(|_| Failure::internal("the check of a token broke off"))?;
         let identity = verified.map_err(|refusal| {
-            self.refused_tokens += 1;
-            if self.state.front.refusal_log.has_room() {
-                tracing::warn!(peer = %self.peer, reason = refusal.reason, "a token was refused");
+            self.peer.note_refused_token();
+            if self.peer.state.front.refusal_log.has_room() {
+                tracing::warn!(peer = %self.peer.address, reason = refusal.reason, "a token was refused");
             }
             Failure::new(FailureKind::TokenRefused, forebay_types::Side::Authorization, refusal.to_string())
         })?;
         let organization = identity.organization().map(str::to_owned);
-        let credentials = self.state.front.gate.credentials_of_bearer(token);
+        let credentials = self.peer.state.front.gate.credentials_of_bearer(token);
         Ok(Arc::new(Caller {
             client: Arc::new(Client { organization, ..Client::clone(&login.client) }),
             identity,
@@ -160,10 +143,10 @@ impl Context {
     }
 
     /// The identity of the connection, at its first request for a name.
-    async fn log_in(&mut self, head: &Head<'_>) -> Result<Login, ErrorAnswer> {
+    async fn log_in(&self, head: &Head<'_>) -> Result<Login, ErrorAnswer> {
         let facts = self.facts();
         let certified = self.certificate().await;
-        let gate = Arc::clone(&self.state.front.gate);
+        let gate = Arc::clone(&self.peer.state.front.gate);
         let (proof, is_proven) = match (certified, gate.demand(&facts)) {
             (Some(proof), _) => (proof, true),
             (None, Ok(Demand::Nothing)) => (Gate::anonymous_identity(&facts), true),
@@ -177,10 +160,10 @@ impl Context {
             },
         };
         let Proof { identity, credentials, rejected_attributes, .. } = proof;
-        let front = &self.state.front;
+        let front = &self.peer.state.front;
         for reason in rejected_attributes {
             if front.refusal_log.has_room() {
-                tracing::warn!(peer = %self.peer, %identity, reason, "attributes of a client are not accepted");
+                tracing::warn!(peer = %self.peer.address, %identity, reason, "attributes of a client are not accepted");
             }
         }
         let place = front.limits.admit_session(&identity).map_err(|limit| {
@@ -191,25 +174,25 @@ impl Context {
         let user = identity.user.clone().or_else(|| identity.subject.clone()).unwrap_or_else(|| "http".to_owned());
         let client = Client {
             user: printable(&user),
-            host: self.peer.ip().to_string(),
+            host: self.peer.address.ip().to_string(),
             organization: identity.organization().map(str::to_owned),
-            peer: Some(self.peer),
+            peer: Some(self.peer.address),
             pid: 0,
             program: program_of(head),
-            protocol: if self.is_tls() { ClientProtocol::Https } else { ClientProtocol::Http },
+            protocol: if self.peer.is_tls() { ClientProtocol::Https } else { ClientProtocol::Http },
             session: 0,
         };
-        tracing::debug!(peer = %self.peer, %identity, "logged in");
-        Ok(Login { caller: front.logged_in(client, identity, credentials), is_proven, _place: place })
+        tracing::debug!(peer = %self.peer.address, %identity, "logged in");
+        Ok(Login::new(front.logged_in(client, identity, credentials), is_proven, place))
     }
 
     /// The proof in the certificate of the TLS handshake, if certificates count and this one is accepted.
     async fn certificate(&self) -> Option<Proof> {
-        let gate = Arc::clone(&self.state.front.gate);
+        let gate = Arc::clone(&self.peer.state.front.gate);
         if !gate.takes_certificates() {
             return None;
         }
-        let PeerCertificate::Verified(chain) = &self.stream.tls()?.peer else { return None };
+        let PeerCertificate::Verified(chain) = &self.peer.tls.as_ref()?.peer else { return None };
         let (chain, facts) = (Chain::from_x509(chain.clone()).ok()?, self.facts());
         let now = UnixTime(forebay_net::clock::now_unix());
         // Checking a chain takes milliseconds of computation.
@@ -217,7 +200,7 @@ impl Context {
         match examined.ok()?? {
             Ok(proof) => Some(proof),
             Err(refusal) => {
-                tracing::debug!(peer = %self.peer, reason = refusal.reason, "the certificate of a client is not accepted");
+                tracing::debug!(peer = %self.peer.address, reason = refusal.reason, "the certificate of a client is not accepted");
                 None
             }
         }

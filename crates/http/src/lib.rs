@@ -1,20 +1,25 @@
 //! The HTTP front: GET and HEAD of files with ranges, directories by WebDAV, HTML and JSON.
 //!
-//! [`HttpFront`] serves connections that the `root://` front has accepted on a listener of both. One task serves each, request
-//! by request, and sends bytes of cached files with `sendfile`. The rules of the protocol are in `forebay_http_proto`.
+//! [`HttpFront`] serves connections that the `root://` front has accepted on a listener of both. With HTTP/1.1 one task serves each, request
+//! by request, and sends bytes of cached files with `sendfile`. With HTTP/2 each request has a task. Both use the same handlers, which write
+//! to a `Wire`. The rules of the protocol are in `forebay_http_proto`.
 
 mod body;
 mod connection;
 mod directory;
 mod error_answers;
+mod exchange;
 mod file;
+mod http2;
 mod http_front;
 mod identity;
 mod open_files;
 mod options;
 mod output;
+mod peer;
 mod request;
 mod state;
+mod wire;
 
 pub use http_front::HttpFront;
 pub use options::{Options, Tls};

@@ -3,13 +3,14 @@
 use forebay_engine::Handle;
 use forebay_front::HandlePlace;
 use forebay_http_proto::etag_of;
+use parking_lot::Mutex;
 use std::time::{Duration, Instant};
 
 /// The files that a connection keeps open between its requests: each range would otherwise be an open of its own. A client reads a file
 /// through one open as long as it sends requests for it, so that its use is counted as one. Others than the defaults are for tests.
 pub(crate) struct OpenFiles<F = File, P = HandlePlace> {
-    /// The one that was used last is at the end.
-    files: Vec<OpenFile<F, P>>,
+    /// The one that was used last is at the end. Only requests of HTTP/2, which are answered at the same time, ever wait for the lock.
+    files: Mutex<Vec<OpenFile<F, P>>>,
 }
 
 /// An open file, as one request has found it.
@@ -51,12 +52,13 @@ const UNUSED_TIME_MAX: Duration = Duration::from_secs(5);
 
 impl<F: Clone, P> OpenFiles<F, P> {
     /// The open file of a request, if its open still counts.
-    pub(crate) fn find(&mut self, target: &str, authorization: Option<&str>, now: Instant) -> Option<F> {
-        let place = self.place_of(target, authorization)?;
-        if self.files.get(place)?.valid_until <= now {
+    pub(crate) fn find(&self, target: &str, authorization: Option<&str>, now: Instant) -> Option<F> {
+        let mut files = self.files.lock();
+        let place = place_of(&files, target, authorization)?;
+        if files.get(place)?.valid_until <= now {
             return None;
         }
-        let later = self.files.get_mut(place..)?;
+        let later = files.get_mut(place..)?;
         later.rotate_left(1);
         let open = later.last_mut()?;
         open.used = now;
@@ -65,65 +67,69 @@ impl<F: Clone, P> OpenFiles<F, P> {
 
     /// The open file of a request, whether its open still counts or not.
     pub(crate) fn known(&self, target: &str, authorization: Option<&str>) -> Option<F> {
-        self.files.get(self.place_of(target, authorization)?).map(|open| open.file.clone())
+        let files = self.files.lock();
+        files.get(place_of(&files, target, authorization)?).map(|open| open.file.clone())
     }
 
     /// Keeps a file open that was opened at `now`. Its open counts for `time_max`, but not longer than usual. The file that was not used for
     /// the longest time is closed for it.
-    pub(crate) fn keep(&mut self, key: Key, file: F, place: P, now: Instant, time_max: Duration) {
-        if self.files.len() >= FILES_MAX {
-            self.files.remove(0);
+    pub(crate) fn keep(&self, key: Key, file: F, place: P, now: Instant, time_max: Duration) {
+        let mut files = self.files.lock();
+        if files.len() >= FILES_MAX {
+            files.remove(0);
         }
         let valid_until = now + time_max.min(VALID_TIME_MAX);
-        self.files.push(OpenFile { key, file, valid_until, used: now, _place: place });
+        files.push(OpenFile { key, file, valid_until, used: now, _place: place });
     }
 
     /// Has the open of a file count from `now` on, as if it had been opened then.
-    pub(crate) fn renew(&mut self, target: &str, authorization: Option<&str>, now: Instant, time_max: Duration) {
-        if let Some(place) = self.place_of(target, authorization) {
-            let mut open = self.files.remove(place);
+    pub(crate) fn renew(&self, target: &str, authorization: Option<&str>, now: Instant, time_max: Duration) {
+        let mut files = self.files.lock();
+        if let Some(place) = place_of(&files, target, authorization) {
+            let mut open = files.remove(place);
             (open.valid_until, open.used) = (now + time_max.min(VALID_TIME_MAX), now);
-            self.files.push(open);
+            files.push(open);
         }
     }
 
     /// Closes the file of a request.
-    pub(crate) fn close(&mut self, target: &str, authorization: Option<&str>) {
-        if let Some(place) = self.place_of(target, authorization) {
-            self.files.remove(place);
+    pub(crate) fn close(&self, target: &str, authorization: Option<&str>) {
+        let mut files = self.files.lock();
+        if let Some(place) = place_of(&files, target, authorization) {
+            files.remove(place);
         }
     }
 
     /// An answer was given at `now`: the file that was used last was in use until then.
-    pub(crate) fn note_answer(&mut self, now: Instant) {
-        if let Some(open) = self.files.last_mut() {
+    pub(crate) fn note_answer(&self, now: Instant) {
+        if let Some(open) = self.files.lock().last_mut() {
             open.used = now;
         }
     }
 
     /// Closes the files that are not in use any more.
-    pub(crate) fn close_unused(&mut self, now: Instant) {
-        self.files.retain(|open| open.used + UNUSED_TIME_MAX > now);
-        if self.files.is_empty() {
-            self.files = Vec::new();
+    pub(crate) fn close_unused(&self, now: Instant) {
+        let mut files = self.files.lock();
+        files.retain(|open| open.used + UNUSED_TIME_MAX > now);
+        if files.is_empty() {
+            *files = Vec::new();
         }
     }
 
     /// The time at which the next file is to be closed.
     pub(crate) fn next_close(&self) -> Option<Instant> {
-        self.files.iter().map(|open| open.used + UNUSED_TIME_MAX).min()
+        self.files.lock().iter().map(|open| open.used + UNUSED_TIME_MAX).min()
     }
+}
 
-    fn place_of(&self, target: &str, authorization: Option<&str>) -> Option<usize> {
-        let is_it =
-            |open: &OpenFile<F, P>| open.key.target == target && open.key.authorization.as_deref() == authorization;
-        self.files.iter().rposition(is_it)
-    }
+fn place_of<F, P>(files: &[OpenFile<F, P>], target: &str, authorization: Option<&str>) -> Option<usize> {
+    let is_it = |open: &OpenFile<F, P>| open.key.target == target && open.key.authorization.as_deref() == authorization;
+    files.iter().rposition(is_it)
 }
 
 impl<F, P> Default for OpenFiles<F, P> {
     fn default() -> Self {
-        Self { files: Vec::new() }
+        Self { files: Mutex::default() }
     }
 }
 
@@ -153,7 +159,7 @@ mod tests {
 
     #[test]
     fn a_file_in_use_stays_open_while_its_open_is_renewed() {
-        let (mut files, place, start) = (Files::default(), Rc::new(()), now());
+        let (files, place, start) = (Files::default(), Rc::new(()), now());
         let at = |seconds| start + Duration::from_secs(seconds);
         files.keep(key("/a"), "a", Rc::clone(&place), start, VALID_TIME_MAX);
         assert_eq!(files.find("/a", None, at(4)), Some("a"));
@@ -173,7 +179,7 @@ mod tests {
 
     #[test]
     fn files_are_those_of_their_credentials_and_the_oldest_makes_room() {
-        let (mut files, start) = (Files::default(), now());
+        let (files, start) = (Files::default(), now());
         let places: Vec<Rc<()>> = (0..FILES_MAX + 1).map(|_| Rc::default()).collect();
         let names = ["/0", "/1", "/2", "/3", "/4", "/5", "/6", "/7"];
         for (place, name) in places.iter().zip(names) {

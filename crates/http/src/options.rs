@@ -65,6 +65,28 @@ pub(crate) const SENDFILE_PART_LEN_MIN: u64 = 64 << 10;
 /// Bytes of a file that are accounted and sent at a time.
 pub(crate) const PART_LEN: u64 = 1 << 20;
 
+/// Requests of one connection of HTTP/2 that are answered at the same time.
+pub(crate) const STREAMS_MAX: usize = 100;
+
+/// Requests of one connection of HTTP/2 that its client may give up before they are looked at. A client that exceeds it floods the server
+/// with requests, and its connection is closed.
+pub(crate) const RESETS_PENDING_MAX: usize = 20;
+
+/// Bytes of the bodies of requests that may be on their way, of one connection of HTTP/2. Bodies are ignored.
+pub(crate) const REQUEST_WINDOW_LEN: u32 = 64 << 10;
+
+/// Bytes of one answer over HTTP/2 that wait in the connection.
+pub(crate) const STREAM_PIECE_LEN: usize = 64 << 10;
+
+/// Memory that an answer over HTTP/2 reserves before it is sent: a piece that is read from the file, and one that waits.
+pub(crate) const STREAM_RESERVED_LEN: u64 = 2 * STREAM_PIECE_LEN as u64;
+
+/// Length of answers over HTTP/2 that reserve no memory.
+pub(crate) const STREAM_UNRESERVED_LEN: usize = 16 << 10;
+
+/// Time for the end of a connection of HTTP/2 after its last answer.
+pub(crate) const DRAIN_TIME_MAX: Duration = Duration::from_secs(2);
+
 /// Bytes of all ranges of one request.
 pub(crate) const RANGES_LEN_MAX: u64 = 1 << 30;
 

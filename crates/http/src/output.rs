@@ -1,13 +1,16 @@
 //! The bytes that wait for one client. Small ones are collected, large ones are sent from where they are.
 
-use crate::options::ASSEMBLY_LEN;
+use crate::{
+    options::ASSEMBLY_LEN,
+    wire::{AnswerHead, Terms, Wire},
+};
 use bytes::Bytes;
 use forebay_engine::Segment;
-use forebay_front::{DeliveryError, MemoryPool, deliver_file, deliver_within, read_to_encrypt};
-use forebay_net::{NowaitReads, SendHint, Stream, read_nowait};
+use forebay_front::{DeliveryError, MemoryPool, deliver_file, read_to_encrypt};
+use forebay_http_proto::{Framing, Version};
+use forebay_net::{NowaitReads, SendHint, read_nowait};
 use forebay_types::ByteRange;
 use std::{fs::File, time::Duration};
-use tokio::task::coop::consume_budget;
 
 /// The bytes that wait for one client. It holds a buffer only while there are any.
 #[derive(Debug)]
@@ -15,8 +18,18 @@ pub(crate) struct Output {
     buffer: Vec<u8>,
     /// Bytes sent so far.
     sent_len: u64,
-    stall_max: Duration,
-    memory: MemoryPool,
+    coding: Coding,
+    terms: Terms,
+}
+
+/// How the bytes of a body are written.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Coding {
+    AsTheyAre,
+    /// Each with its length before it.
+    Chunks {
+        has_status: bool,
+    },
 }
 
 /// A place in the output.
@@ -34,16 +47,64 @@ const COPIED_LEN_MAX: usize = 16 << 10;
 
 impl Output {
     pub(crate) const fn new(stall_max: Duration, memory: MemoryPool) -> Self {
-        Self { buffer: Vec::new(), sent_len: 0, stall_max, memory }
+        let terms = Terms { stall_max, memory };
+        Self { buffer: Vec::new(), sent_len: 0, coding: Coding::AsTheyAre, terms }
+    }
+
+    pub(crate) const fn terms(&self) -> &Terms {
+        &self.terms
+    }
+
+    /// Begins an answer, whose body is coded by its head.
+    pub(crate) fn begin(&mut self, wire: &mut impl Wire, head: &AnswerHead<'_>) {
+        self.coding = match (head.version, head.answer.framing) {
+            (Version::Http11, Framing::Chunked { has_status }) => Coding::Chunks { has_status },
+            // HTTP/2 has its own frames, and HTTP/1.0 none.
+            _ => Coding::AsTheyAre,
+        };
+        wire.begin(head, &mut self.buffer);
+    }
+
+    /// Begins a part of the body of `len` bytes, which must follow before its end.
+    pub(crate) fn begin_chunk(&mut self, len: u64) {
+        if self.coding != Coding::AsTheyAre {
+            self.append(format!("{len:x}\r\n").as_bytes());
+        }
+    }
+
+    pub(crate) fn end_chunk(&mut self) {
+        if self.coding != Coding::AsTheyAre {
+            self.append(b"\r\n");
+        }
+    }
+
+    /// Appends bytes to the body.
+    pub(crate) fn append_chunk(&mut self, bytes: &[u8]) {
+        if !bytes.is_empty() {
+            self.begin_chunk(bytes.len() as u64);
+            self.append(bytes);
+            self.end_chunk();
+        }
+    }
+
+    /// Ends the body, with `status` after it for clients that have asked for one.
+    pub(crate) fn end_body(&mut self, status: &str) {
+        match self.coding {
+            Coding::AsTheyAre => {}
+            Coding::Chunks { has_status: false } => self.append(b"0\r\n\r\n"),
+            Coding::Chunks { has_status: true } => {
+                self.append(format!("0\r\nX-Transfer-Status: {status}\r\n\r\n").as_bytes());
+            }
+        }
     }
 
     pub(crate) fn append(&mut self, bytes: &[u8]) {
         self.buffer.extend_from_slice(bytes);
     }
 
-    /// The waiting bytes, for encoders that append to them.
-    pub(crate) const fn buffer(&mut self) -> &mut Vec<u8> {
-        &mut self.buffer
+    /// Takes the waiting bytes.
+    pub(crate) fn take(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.buffer)
     }
 
     pub(crate) const fn is_full(&self) -> bool {
@@ -77,8 +138,8 @@ impl Output {
     }
 
     /// Sends all waiting bytes.
-    pub(crate) async fn flush(&mut self, stream: &Stream) -> Result<(), DeliveryError> {
-        self.send_waiting(stream, SendHint::Last).await
+    pub(crate) async fn flush(&mut self, wire: &mut impl Wire) -> Result<(), DeliveryError> {
+        self.send_waiting(wire, SendHint::Last).await
     }
 
     /// Releases the buffer, before a wait of unknown length.
@@ -88,44 +149,30 @@ impl Output {
         }
     }
 
-    async fn send_waiting(&mut self, stream: &Stream, hint: SendHint) -> Result<(), DeliveryError> {
+    async fn send_waiting(&mut self, wire: &mut impl Wire, hint: SendHint) -> Result<(), DeliveryError> {
         if self.buffer.is_empty() {
             return Ok(());
         }
-        match stream.plain() {
-            Some(socket) => {
-                // Mostly the socket takes all at once. Only the rest needs a future with a timer.
-                let mut rest = forebay_net::send_now(socket, &self.buffer, hint)?;
-                let _held = if rest.is_empty() { None } else { self.memory.hold(self.buffer.capacity()) };
-                while !rest.is_empty() {
-                    let (piece, behind) = rest.split_at(rest.len().min(ASSEMBLY_LEN));
-                    deliver_within(self.stall_max, forebay_net::send_all(socket, piece, hint)).await?;
-                    rest = behind;
-                }
-            }
-            None => {
-                let _held = self.memory.hold(self.buffer.capacity());
-                for piece in self.buffer.chunks(ASSEMBLY_LEN) {
-                    deliver_within(self.stall_max, stream.send_all(piece)).await?;
-                }
-            }
-        }
-        self.sent_len += self.buffer.len() as u64;
-        self.buffer.clear();
+        let len = self.buffer.len();
+        wire.send_waiting(&mut self.buffer, hint, &self.terms).await?;
+        self.sent_len += len as u64;
         Ok(())
     }
 
     /// Sends all waiting bytes and then a range of a file, which should be in the page cache.
     pub(crate) async fn send_file(
         &mut self,
-        stream: &Stream,
+        wire: &mut impl Wire,
         file: &File,
         range: ByteRange,
     ) -> Result<(), DeliveryError> {
-        let Some(socket) = stream.plain() else { return self.send_file_encrypted(stream, file, range).await };
+        if wire.plain().is_none() {
+            return self.send_file_encrypted(wire, file, range).await;
+        }
         // The hint keeps the header and the first bytes of the file in one packet.
-        self.send_waiting(stream, SendHint::More).await?;
-        deliver_file(socket, file, range, self.stall_max).await?;
+        self.send_waiting(wire, SendHint::More).await?;
+        let Some(socket) = wire.plain() else { return Ok(()) };
+        deliver_file(socket, file, range, self.terms.stall_max).await?;
         self.sent_len += range.len();
         Ok(())
     }
@@ -133,7 +180,7 @@ impl Output {
     /// As [`Output::send_file`]. Bytes to be encrypted must be in memory, so they go through the buffer.
     async fn send_file_encrypted(
         &mut self,
-        stream: &Stream,
+        wire: &mut impl Wire,
         file: &File,
         range: ByteRange,
     ) -> Result<(), DeliveryError> {
@@ -147,34 +194,35 @@ impl Output {
             read_to_encrypt(file, rest, room)?;
             rest = ByteRange::between(rest.start() + len as u64, rest.end());
             if self.buffer.len() >= ENCRYPTED_PIECE_LEN {
-                self.flush(stream).await?;
+                self.flush(wire).await?;
             }
         }
         Ok(())
     }
 
     /// Sends the parts of an answer. Short ones in memory are collected.
-    pub(crate) async fn send_segments(&mut self, stream: &Stream, segments: Vec<Segment>) -> Result<(), DeliveryError> {
+    pub(crate) async fn send_segments(
+        &mut self,
+        wire: &mut impl Wire,
+        segments: Vec<Segment>,
+    ) -> Result<(), DeliveryError> {
         for segment in segments {
             match segment {
-                Segment::File { file, range } => self.send_file(stream, &file, range).await?,
-                Segment::Memory(bytes) => self.send_bytes(stream, &bytes).await?,
+                Segment::File { file, range } => self.send_file(wire, &file, range).await?,
+                Segment::Memory(bytes) => self.send_bytes(wire, &bytes).await?,
             }
         }
         Ok(())
     }
 
-    async fn send_bytes(&mut self, stream: &Stream, bytes: &Bytes) -> Result<(), DeliveryError> {
+    async fn send_bytes(&mut self, wire: &mut impl Wire, bytes: &Bytes) -> Result<(), DeliveryError> {
         if bytes.len() < COPIED_LEN_MAX {
             self.append(bytes);
-            return if self.is_full() { self.flush(stream).await } else { Ok(()) };
+            return if self.is_full() { self.flush(wire).await } else { Ok(()) };
         }
-        self.send_waiting(stream, SendHint::More).await?;
-        for piece in bytes.chunks(ASSEMBLY_LEN) {
-            deliver_within(self.stall_max, stream.send_all(piece)).await?;
-            self.sent_len += piece.len() as u64;
-            consume_budget().await;
-        }
+        self.send_waiting(wire, SendHint::More).await?;
+        wire.send_bytes(bytes, &self.terms).await?;
+        self.sent_len += bytes.len() as u64;
         Ok(())
     }
 }
@@ -182,6 +230,7 @@ impl Output {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use forebay_net::Stream;
     use forebay_types::Side;
     use std::{io::Write, sync::Arc};
     use tokio::{
@@ -199,7 +248,7 @@ mod tests {
 
     #[tokio::test]
     async fn bytes_of_memory_and_files_are_sent_in_order() {
-        let (mut client, served) = pair().await;
+        let (mut client, mut served) = pair().await;
         let mut file = tempfile::tempfile().unwrap();
         file.write_all(&[b'f'; 40_000]).unwrap();
         let mut output = Output::new(STALL_MAX, MemoryPool::new(64 << 20));
@@ -211,8 +260,8 @@ mod tests {
                 Segment::Memory(Bytes::from(vec![b'm'; 600_000])),
                 Segment::Memory(Bytes::from_static(b"end")),
             ];
-            output.send_segments(&served, segments).await.unwrap();
-            output.flush(&served).await.unwrap();
+            output.send_segments(&mut served, segments).await.unwrap();
+            output.flush(&mut served).await.unwrap();
         });
         let mut received = Vec::new();
         client.read_to_end(&mut received).await.unwrap();
@@ -223,25 +272,25 @@ mod tests {
 
     #[tokio::test]
     async fn bytes_can_be_taken_back_until_they_are_sent() {
-        let (_client, served) = pair().await;
+        let (_client, mut served) = pair().await;
         let mut output = Output::new(STALL_MAX, MemoryPool::new(64 << 20));
         output.append(b"keep");
         let mark = output.mark();
         output.append(b"drop");
         assert!(output.take_back(mark));
-        assert_eq!(output.buffer(), b"keep");
-        output.flush(&served).await.unwrap();
+        assert_eq!(output.buffer, b"keep");
+        output.flush(&mut served).await.unwrap();
         assert!(!output.take_back(mark), "a part was sent");
         output.release();
-        assert_eq!(output.buffer().capacity(), 0, "an idle connection holds no buffer");
+        assert_eq!(output.buffer.capacity(), 0, "an idle connection holds no buffer");
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_client_that_takes_nothing_is_given_up() {
-        let (_client, served) = pair().await;
+        let (_client, mut served) = pair().await;
         let mut output = Output::new(STALL_MAX, MemoryPool::new(64 << 20));
         let long = Segment::Memory(Bytes::from(vec![0; 64 << 20]));
-        let error = output.send_segments(&served, vec![long]).await.unwrap_err();
+        let error = output.send_segments(&mut served, vec![long]).await.unwrap_err();
         assert!(matches!(error, DeliveryError::Stalled { after: STALL_MAX }), "{error}");
         assert_eq!(error.side(), Side::Client);
     }

@@ -1,32 +1,31 @@
 //! The state of one connection as the handlers of requests use it, and the choice of the handler.
 
-use crate::{error_answers::ErrorAnswer, identity::Login, open_files::OpenFiles, output::Output, state::State};
+use crate::{
+    error_answers::ErrorAnswer,
+    exchange::Exchange,
+    output::Output,
+    peer::Peer,
+    wire::{AnswerHead, Wire},
+};
 use forebay_engine::Engine;
-use forebay_front::{Backend, ConnectionMemory, DeliveryError, Failure, HandleShare};
+use forebay_front::{Backend, DeliveryError, Failure};
 use forebay_http_proto::{Answer, Expectation, Framing, Head, Method, Refusal, Status, Target, Version, http_date};
-use forebay_net::Stream;
-use forebay_telemetry::Metrics;
 use forebay_types::{Outcome, Side};
-use std::{net::SocketAddr, sync::Arc};
+use std::sync::Arc;
 
-/// The state of one connection as the handlers of requests use it. The connection's task owns it, so it needs no locks.
-pub(crate) struct Context {
-    pub(crate) state: Arc<State>,
-    pub(crate) stream: Stream,
-    pub(crate) peer: SocketAddr,
+/// The state of one connection of HTTP/1.1, or of one request of HTTP/2, as the handlers of requests use it.
+pub(crate) struct Context<W> {
+    pub(crate) peer: Arc<Peer>,
+    pub(crate) wire: W,
     pub(crate) output: Output,
-    pub(crate) files: OpenFiles,
-    pub(crate) login: Option<Arc<Login>>,
-    pub(crate) refused_tokens: u32,
-    pub(crate) handle_share: HandleShare,
-    pub(crate) memory: ConnectionMemory,
-    pub(crate) metrics: Metrics,
     /// Time at which the request was received.
     pub(crate) received: std::time::Instant,
     /// Hits that are not counted yet.
     pub(crate) hits: u64,
     /// Whether the connection ends with the answer in progress.
     pub(crate) is_ending: bool,
+    /// Status of the delivery that follows the body, over HTTP/2.
+    status: Option<String>,
     date: (i64, String),
 }
 
@@ -56,25 +55,17 @@ const SHARED_FIELDS: &str =
 /// How long a browser may keep the answer to a preflight request.
 const PREFLIGHT_AGE_S: u32 = 86_400;
 
-impl Context {
-    pub(crate) fn new(state: Arc<State>, stream: Stream, peer: SocketAddr, handle_share: HandleShare) -> Self {
-        let front = &state.front;
-        let output = Output::new(state.options.write_stall_max, front.answer_memory.clone());
-        let (memory, metrics) = (ConnectionMemory::new(&front.answer_memory), front.backend.metrics().clone());
+impl<W: Wire> Context<W> {
+    pub(crate) fn new(peer: Arc<Peer>, wire: W) -> Self {
+        let output = Output::new(peer.state.options.write_stall_max, peer.state.front.answer_memory.clone());
         Self {
-            state,
-            stream,
             peer,
+            wire,
             output,
-            files: OpenFiles::default(),
-            login: None,
-            refused_tokens: 0,
-            handle_share,
-            memory,
-            metrics,
             received: forebay_net::clock::monotonic(),
             hits: 0,
             is_ending: false,
+            status: None,
             date: (0, String::new()),
         }
     }
@@ -88,10 +79,10 @@ impl Context {
     }
 
     async fn dispatch(&mut self, head: &Head<'_>) -> Result<Result<(), ErrorAnswer>, Broken> {
-        if self.state.options.requires_tls && !self.is_tls() {
+        if self.peer.state.options.requires_tls && !self.peer.is_tls() {
             return Ok(Err(ErrorAnswer::of_client(Status::FORBIDDEN, "this server asks for TLS: use https://")));
         }
-        if self.state.options.requires_certificate && !self.is_certified() {
+        if self.peer.state.options.requires_certificate && !self.is_certified() {
             return Ok(Err(Failure::not_authorized("this server asks for a certificate over TLS".to_owned()).into()));
         }
         if head.expectation == Expectation::Unknown {
@@ -143,12 +134,20 @@ impl Context {
             self.is_ending = true;
         }
         let is_kept_alive = head.is_kept_alive && !self.is_ending;
-        answer.write(head.version, is_kept_alive, &self.date.1, self.output.buffer());
+        let (version, has_no_body) = (head.version, head.method == Method::Head);
+        let head = AnswerHead { answer: &answer, version, is_kept_alive, has_no_body, date: &self.date.1 };
+        self.output.begin(&mut self.wire, &head);
+    }
+
+    /// Ends the body of an answer whose length was not announced; `status` is for clients that asked for it.
+    pub(crate) fn end_body(&mut self, status: &str) {
+        self.output.end_body(status);
+        self.status = Some(status.to_owned());
     }
 
     /// Lets scripts of other sites read the answer, if the configuration lists their site.
     fn share(&self, head: &Head<'_>, answer: &mut Answer) {
-        let listed = &self.state.options.cors_origins;
+        let listed = &self.peer.state.options.cors_origins;
         let Some(origin) = head.field("origin") else { return };
         if listed.is_empty() {
             return;
@@ -177,7 +176,7 @@ impl Context {
     /// Appends an error. The connection lives on: the request has been read.
     pub(crate) fn fail(&mut self, head: &Head<'_>, error: ErrorAnswer) {
         let ErrorAnswer { status, text, side, challenge, fields } = error;
-        self.metrics.add_client_error(side);
+        self.peer.metrics.add_client_error(side);
         let mut answer = Answer::new(status, Framing::None);
         if let Some(challenge) = challenge {
             answer.add("WWW-Authenticate", challenge);
@@ -196,18 +195,20 @@ impl Context {
 
     /// Appends the answer to a request that could not be read. The connection ends with it.
     pub(crate) fn refuse(&mut self, refusal: Refusal) {
-        self.metrics.add_client_error(Side::Client);
+        self.peer.metrics.add_client_error(Side::Client);
         let text = format!("client: {}\n", refusal.text);
         let answer = Answer::new(refusal.status, Framing::Length(text.len() as u64));
         let date = http_date(forebay_net::clock::now_unix());
         let answer = answer.with("Content-Type", "text/plain; charset=utf-8");
-        answer.write(Version::Http11, false, &date, self.output.buffer());
+        let version = Version::Http11;
+        let head = AnswerHead { answer: &answer, version, is_kept_alive: false, has_no_body: false, date: &date };
+        self.output.begin(&mut self.wire, &head);
         self.output.append(text.as_bytes());
     }
 
     /// The cache to answer from.
     pub(crate) fn engine(&self) -> Result<Engine, ErrorAnswer> {
-        match &self.state.front.backend {
+        match &self.peer.state.front.backend {
             Backend::Cache(engine) => Ok(engine.clone()),
             Backend::Manager(_) => {
                 let text = "this server redirects clients of root:// only: ask the filler of the cache";
@@ -227,30 +228,40 @@ impl Context {
     /// Adds reads that have been answered to the metrics.
     pub(crate) fn observe(&self, outcome: Outcome, count: u64) {
         let duration = forebay_net::clock::monotonic().saturating_duration_since(self.received);
-        self.metrics.observe_requests(outcome, duration, count);
+        self.peer.metrics.observe_requests(outcome, duration, count);
+    }
+}
+
+impl Context<Exchange> {
+    /// Sends the rest of the answer, and ends it.
+    pub(crate) async fn finish(&mut self) -> Result<(), Broken> {
+        let status = self.status.take();
+        Ok(self.wire.finish(self.output.take(), status.as_deref(), self.output.terms()).await?)
+    }
+}
+
+impl Broken {
+    pub(crate) const fn side(&self) -> Side {
+        match self {
+            Self::Output(error) => error.side(),
+            Self::Left => Side::Client,
+            Self::Content(_) => Side::Origin,
+        }
     }
 }
 
 /// The result of `work`, unless the client leaves before: a client that gives up on a slow origin and asks again must not hold
-/// another place. Clients of TLS are noticed when they are sent bytes.
-pub(crate) async fn unless_left<T>(stream: &Stream, work: impl Future<Output = T>) -> Result<T, Broken> {
-    let left = async {
-        let Some(socket) = stream.plain() else { return std::future::pending().await };
-        match socket.peek(&mut [0]).await {
-            Ok(0) | Err(_) => {}
-            // The next request of the client waits for this answer.
-            Ok(_) => std::future::pending().await,
-        }
-    };
+/// another place.
+pub(crate) async fn unless_left<T>(wire: &mut impl Wire, work: impl Future<Output = T>) -> Result<T, Broken> {
     tokio::select! {
         // Mostly the work needs no wait, and the socket is not looked at.
         biased;
         done = work => Ok(done),
-        () = left => Err(Broken::Left),
+        () = wire.left() => Err(Broken::Left),
     }
 }
 
-/// Whether the client can take a body in chunks.
+/// Whether the client can take a body whose length was not announced.
 pub(crate) fn takes_chunks(head: &Head<'_>) -> bool {
-    head.version == Version::Http11
+    head.version != Version::Http10
 }

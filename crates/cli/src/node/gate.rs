@@ -69,6 +69,7 @@ pub(super) fn https(settings: &Settings) -> anyhow::Result<Option<forebay_http::
     if settings.config.http.client_certificates == ClientCertificates::Off {
         files.trust = None;
     }
+    files.offers_http2 = settings.config.http.offers_http2;
     let acceptor = TlsAcceptor::new(files).map_err(|error| settings.error_at("tls.certificate", error))?;
     Ok(Some(forebay_http::Tls { acceptor, handshake_time_max: clients.handshake_time_max }))
 }

@@ -20,6 +20,9 @@ section! {
         /// Certificates of clients over HTTPS: `off` does not request them, which spares users of browsers a dialog; `ask` requests them
         /// and accepts clients without one; `require` refuses requests without a certificate of a trusted authority.
         client_certificates: ClientCertificates => http.client_certificates = Value::default(r#""ask""#),
+        /// Offer HTTP/2 to clients of HTTPS. Files cost more processor time over HTTP/2 than over HTTP/1.1, and all requests of a client share one
+        /// TCP connection.
+        http2: bool => http.offers_http2 = Value::default("true"),
         /// Timeout for the header of a request, from its first byte on: the connection is closed.
         header_time_max: Time => http.options.header_time_max = Value::default(r#""10s""#),
         /// Close connections without a request after this time.

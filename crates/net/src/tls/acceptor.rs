@@ -7,7 +7,10 @@ use super::{
     session::{TlsSession, Wire},
     verdict::{Objection, Strictness, judge},
 };
-use openssl::ssl::{Ssl, SslAcceptor, SslContext, SslMethod, SslMode, SslOptions, SslSessionCacheMode, SslVerifyMode};
+use openssl::ssl::{
+    AlpnError, Ssl, SslAcceptor, SslContext, SslMethod, SslMode, SslOptions, SslSessionCacheMode, SslVerifyMode,
+    select_next_proto,
+};
 use std::sync::Arc;
 
 /// Files and options of TLS for servers.
@@ -21,6 +24,8 @@ pub struct ServerTlsFiles {
     pub ciphers: Option<String>,
     /// Whether clients may resume sessions. A resumed session has no certificate chain, so it is not verified again.
     pub resumes: bool,
+    /// Whether HTTP/2 is offered to clients that ask for a protocol (ALPN). They get HTTP/1.1 otherwise.
+    pub offers_http2: bool,
 }
 
 /// Accepts TLS 1.2 and 1.3 from clients. Cheap to clone; clones share the loaded files.
@@ -40,6 +45,12 @@ const CHAIN_LEN_MAX: u32 = 16;
 
 /// Suites of TLS 1.3, the cheapest first.
 const SUITES: &str = "TLS_AES_128_GCM_SHA256:TLS_AES_256_GCM_SHA384:TLS_CHACHA20_POLY1305_SHA256";
+
+/// Names of protocols for ALPN, each after its length, the preferred one first.
+const APPLICATIONS: &[u8] = b"\x02h2\x08http/1.1";
+
+/// The name of HTTP/2 for ALPN.
+pub(super) const HTTP2: &[u8] = b"h2";
 
 impl TlsAcceptor {
     /// Reads the files.
@@ -87,6 +98,10 @@ fn build(files: &ServerTlsFiles) -> Result<SslContext, TlsError> {
         builder.set_options(SslOptions::NO_TICKET);
         builder.set_num_tickets(0)?;
         builder.set_session_cache_mode(SslSessionCacheMode::OFF);
+    }
+    if files.offers_http2 {
+        // A client without one of these may speak HTTP/1.1 all the same.
+        builder.set_alpn_select_callback(|_, offered| select_next_proto(APPLICATIONS, offered).ok_or(AlpnError::NOACK));
     }
     files.credential.install(&mut builder)?;
     // Otherwise OpenSSL searches the CA directory in each handshake, which costs a tenth of its time.

@@ -1,5 +1,6 @@
 //! Facts about an encrypted connection.
 
+use super::acceptor::HTTP2;
 use super::session::TlsSession;
 use super::verdict::Objection;
 use super::{DistrustReason, TlsError, TrustAnchors};
@@ -14,6 +15,8 @@ pub struct TlsFacts {
     pub cipher: &'static str,
     /// Whether an earlier session was resumed.
     pub is_resumed: bool,
+    /// Whether both sides have agreed on HTTP/2.
+    pub is_http2: bool,
     pub peer: PeerCertificate,
 }
 
@@ -37,7 +40,8 @@ impl TlsFacts {
         let ssl = session.ssl();
         let cipher = ssl.current_cipher().map_or("none", openssl::ssl::SslCipherRef::name);
         let (version, is_resumed) = (ssl.version_str(), ssl.session_reused());
-        Self { version, cipher, is_resumed, peer: PeerCertificate::of(session, trust) }
+        let is_http2 = ssl.selected_alpn_protocol() == Some(HTTP2);
+        Self { version, cipher, is_resumed, is_http2, peer: PeerCertificate::of(session, trust) }
     }
 }
 

@@ -1,0 +1,115 @@
+//! The way of answers to the client: a socket with HTTP/1.1, or a stream of HTTP/2.
+
+use crate::options::ASSEMBLY_LEN;
+use bytes::Bytes;
+use forebay_front::{DeliveryError, MemoryPool, deliver_within};
+use forebay_http_proto::{Answer, Version};
+use forebay_net::{SendHint, Stream};
+use std::time::Duration;
+use tokio::{net::TcpStream, task::coop::consume_budget};
+
+/// The way of answers to the client. Requests are answered in the same way over each.
+pub(crate) trait Wire: Send + 'static {
+    /// Appends the head of an answer to `waiting`, or keeps it until it is sent with the bytes after it.
+    fn begin(&mut self, head: &AnswerHead<'_>, waiting: &mut Vec<u8>);
+
+    /// Drops the head of an answer of which nothing was sent; `false` if it was sent.
+    fn take_back(&mut self) -> bool;
+
+    /// The socket, if bytes can be written to it as they are.
+    fn plain(&self) -> Option<&TcpStream>;
+
+    /// Sends all of `waiting`, and leaves it empty.
+    fn send_waiting(
+        &mut self,
+        waiting: &mut Vec<u8>,
+        hint: SendHint,
+        terms: &Terms,
+    ) -> impl Future<Output = Result<(), DeliveryError>> + Send;
+
+    /// Sends bytes that are too many to be copied.
+    fn send_bytes(&mut self, bytes: &Bytes, terms: &Terms) -> impl Future<Output = Result<(), DeliveryError>> + Send;
+
+    /// Waits until the client has given up its request, if that can be noticed without sending anything.
+    fn left(&mut self) -> impl Future<Output = ()> + Send;
+}
+
+/// The head of an answer, and the request's properties that its form depends on.
+#[derive(Debug)]
+pub(crate) struct AnswerHead<'a> {
+    pub(crate) answer: &'a Answer,
+    pub(crate) version: Version,
+    pub(crate) is_kept_alive: bool,
+    /// Whether no body follows, although the answer may have a length.
+    pub(crate) has_no_body: bool,
+    /// Text of the time now.
+    pub(crate) date: &'a str,
+}
+
+/// Conditions of all deliveries to a client.
+#[derive(Clone, Debug)]
+pub(crate) struct Terms {
+    /// Time limit for the client to take a piece.
+    pub(crate) stall_max: Duration,
+    pub(crate) memory: MemoryPool,
+}
+
+impl Wire for Stream {
+    fn begin(&mut self, head: &AnswerHead<'_>, waiting: &mut Vec<u8>) {
+        head.answer.write(head.version, head.is_kept_alive, head.date, waiting);
+    }
+
+    fn take_back(&mut self) -> bool {
+        true
+    }
+
+    fn plain(&self) -> Option<&TcpStream> {
+        Self::plain(self)
+    }
+
+    async fn send_waiting(
+        &mut self,
+        waiting: &mut Vec<u8>,
+        hint: SendHint,
+        terms: &Terms,
+    ) -> Result<(), DeliveryError> {
+        match Self::plain(self) {
+            Some(socket) => {
+                // Mostly the socket takes all at once. Only the rest needs a future with a timer.
+                let mut rest = forebay_net::send_now(socket, waiting, hint)?;
+                let _held = if rest.is_empty() { None } else { terms.memory.hold(waiting.capacity()) };
+                while !rest.is_empty() {
+                    let (piece, behind) = rest.split_at(rest.len().min(ASSEMBLY_LEN));
+                    deliver_within(terms.stall_max, forebay_net::send_all(socket, piece, hint)).await?;
+                    rest = behind;
+                }
+            }
+            None => {
+                let _held = terms.memory.hold(waiting.capacity());
+                for piece in waiting.chunks(ASSEMBLY_LEN) {
+                    deliver_within(terms.stall_max, self.send_all(piece)).await?;
+                }
+            }
+        }
+        waiting.clear();
+        Ok(())
+    }
+
+    async fn send_bytes(&mut self, bytes: &Bytes, terms: &Terms) -> Result<(), DeliveryError> {
+        for piece in bytes.chunks(ASSEMBLY_LEN) {
+            deliver_within(terms.stall_max, self.send_all(piece)).await?;
+            consume_budget().await;
+        }
+        Ok(())
+    }
+
+    /// Clients of TLS are noticed when they are sent bytes.
+    async fn left(&mut self) {
+        let Some(socket) = Self::plain(self) else { return std::future::pending().await };
+        match socket.peek(&mut [0]).await {
+            Ok(0) | Err(_) => {}
+            // The next request of the client waits for this answer.
+            Ok(_) => std::future::pending().await,
+        }
+    }
+}
