@@ -1,5 +1,6 @@
 //! Accesses to files, in a compact table.
 
+use crate::requests::Requests;
 use forebay_cache::CacheKey;
 use std::{
     collections::HashMap,
@@ -57,6 +58,7 @@ pub struct Accesses {
     list: Vec<Access>,
     files: Vec<File>,
     users: Vec<String>,
+    requests: Requests,
     file_numbers: HashMap<u64, u32>,
     user_numbers: HashMap<String, u32>,
 }
@@ -91,6 +93,7 @@ impl Accesses {
     /// Sorts by time. Times that are not later than the one before are moved to a millisecond after it: a replay takes
     /// accesses in this order, and ranks them by their times.
     pub fn sort(&mut self) {
+        self.requests.sort();
         self.list.sort_by_key(|access| access.at_ms);
         let mut last = i64::MIN;
         for access in &mut self.list {
@@ -111,6 +114,24 @@ impl Accesses {
     /// The users, by number.
     pub fn users(&self) -> &[String] {
         &self.users
+    }
+
+    /// The requests of traces, if they were imported.
+    pub const fn requests(&self) -> &Requests {
+        &self.requests
+    }
+
+    pub(crate) const fn requests_mut(&mut self) -> &mut Requests {
+        &mut self.requests
+    }
+
+    /// Notes a file before it is accessed, and its user; their numbers.
+    pub(crate) fn note(&mut self, key: CacheKey, size: Option<u64>, user: &str) -> Result<(u32, u32), Full> {
+        let number = self.file_number(key)?;
+        if let Some((file, size)) = self.files.get_mut(number as usize).zip(size) {
+            file.size = file.size.max(size);
+        }
+        Ok((number, self.user_number(user)))
     }
 
     /// Times of the first and the last access, once the table is sorted; `None` if it is empty.

@@ -295,7 +295,7 @@ mod tests {
         let size = profile.cache_bytes() / 50;
         let of_seed = |seed| {
             let accesses = accesses(profile, seed, 700);
-            let all = Admission::by_rules(&accesses, &Scenario::default().decisions);
+            let all = Admission::by_rules(&accesses, &Scenario::default());
             let outcome =
                 Replays::new(&accesses, &Scenario::default()).replay(&all, Cell { policy: Policy::Lru, size });
             let window = Window::after_filling(std::slice::from_ref(&outcome), accesses.span_ms().unwrap());

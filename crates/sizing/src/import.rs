@@ -4,10 +4,11 @@ use crate::{
     access::{Access, Accesses, Full},
     columns::{Column, Field, Scalar, Values},
     csv::Header,
+    requests::Open,
     time::{parse_time_ms, time_ms},
 };
 use forebay_cache::{CacheKey, Cinfo, name_for_rules};
-use forebay_types::Lfn;
+use forebay_types::{ByteRange, Lfn};
 use serde::de::{DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess, Visitor};
 use std::{borrow::Cow, collections::HashMap, fmt, str};
 
@@ -23,6 +24,7 @@ pub struct Import {
     accesses: Accesses,
     format: Format,
     trace_opens: HashMap<i64, TraceOpen>,
+    keeps_requests: bool,
     /// Lines other than accesses, such as the reads of a trace.
     pub other_lines: u64,
 }
@@ -61,9 +63,28 @@ struct TraceOpen {
     path: String,
     user: String,
     size: Option<u64>,
+    /// Its number among the requests, if these are kept.
+    request: Option<u32>,
+}
+
+/// The ranges of a request in a trace.
+#[derive(Debug, serde::Deserialize)]
+struct TraceRead {
+    #[serde(default)]
+    o: u64,
+    #[serde(default)]
+    n: u64,
+    /// Elements of a vector.
+    #[serde(default)]
+    v: Vec<(u64, u64)>,
 }
 
 impl Import {
+    /// An import that keeps the requests of traces, too.
+    pub fn with_requests() -> Self {
+        Self { keeps_requests: true, ..Self::default() }
+    }
+
     /// Begins a file, whose format is that of its first line. Opens of a trace are known across its files.
     pub fn begin(&mut self) {
         self.format = Format::Unknown;
@@ -89,7 +110,11 @@ impl Import {
             Format::Csv(header) => header.values(line).map_err(Problem::Csv)?,
             Format::Json | Format::Unknown => json_values(line)?,
         };
-        self.record(&values)
+        match values.text(Field::TraceEvent) {
+            Some("read" | "pgread" | "readv") if self.keeps_requests => self.trace_read(line, &values),
+            Some(_) => self.trace(&values),
+            None => self.record(&values),
+        }
     }
 
     /// Reads the accesses of the record of a cached file, `name` as its path below the directory of the cache. A period that others
@@ -123,20 +148,6 @@ impl Import {
     }
 
     fn record(&mut self, values: &Values<'_>) -> Result<(), Problem> {
-        if let Some(event) = values.text(Field::TraceEvent) {
-            let open = match values.get(Field::TraceOpen) {
-                Some(Scalar::Integer(number)) => *number,
-                _ => return Err(Problem::Missing { field: "number of the open", names: "f" }),
-            };
-            return match event {
-                "open" => self.trace_open(open, values),
-                "close" => self.trace_close(open, values),
-                _ => {
-                    self.other_lines += 1;
-                    Ok(())
-                }
-            };
-        }
         // The log has other messages, too.
         if values.text(Field::Message).is_some_and(|message| message != "closed") {
             self.other_lines += 1;
@@ -161,12 +172,44 @@ impl Import {
         Ok(())
     }
 
+    /// Reads a line of a trace.
+    fn trace(&mut self, values: &Values<'_>) -> Result<(), Problem> {
+        let number = trace_number(values)?;
+        match values.text(Field::TraceEvent) {
+            Some("open") => self.trace_open(number, values),
+            Some("close") => self.trace_close(number, values),
+            _ => {
+                self.other_lines += 1;
+                Ok(())
+            }
+        }
+    }
+
+    fn trace_read(&mut self, line: &str, values: &Values<'_>) -> Result<(), Problem> {
+        let number = trace_number(values)?;
+        let open = self.trace_opens.get(&number).and_then(|open| open.request);
+        let open = open.ok_or(Problem::TraceOpen(number))?;
+        let TraceRead { o, n, v } = serde_json::from_str(line).map_err(|error| Problem::Json(error.to_string()))?;
+        let at_us = trace_time_us(values)?;
+        let requests = self.accesses.requests_mut();
+        if v.is_empty() {
+            return Ok(requests.read(at_us, open, &[ByteRange::at(o, n)])?);
+        }
+        let ranges: Vec<_> = v.into_iter().map(|(offset, len)| ByteRange::at(offset, len)).collect();
+        Ok(requests.read(at_us, open, &ranges)?)
+    }
+
     fn trace_open(&mut self, number: i64, values: &Values<'_>) -> Result<(), Problem> {
         let path = values.text(Field::Path).ok_or(Problem::Missing { field: "path", names: "path" })?.to_owned();
         let user = values.text(Field::User).unwrap_or_default().to_owned();
         let size = bytes(values, Field::Size, "size")?;
         if self.trace_opens.len() < TRACE_OPENS_MAX {
-            self.trace_opens.insert(number, TraceOpen { path, user, size });
+            let mut request = None;
+            if self.keeps_requests {
+                let (file, user) = self.accesses.note(key_of(&path)?, size, &user)?;
+                request = Some(self.accesses.requests_mut().open(trace_time_us(values)?, Open { file, user })?);
+            }
+            self.trace_opens.insert(number, TraceOpen { path, user, size, request });
         }
         Ok(())
     }
@@ -174,7 +217,26 @@ impl Import {
     fn trace_close(&mut self, number: i64, values: &Values<'_>) -> Result<(), Problem> {
         let open = self.trace_opens.remove(&number).ok_or(Problem::TraceOpen(number))?;
         let access = access_of(values, open.size)?;
+        if let Some(request) = open.request {
+            self.accesses.requests_mut().close(trace_time_us(values)?, request)?;
+        }
         Ok(self.accesses.add(key_of(&open.path)?, open.size, &open.user, access)?)
+    }
+}
+
+/// The number of the open that a line of a trace is about.
+fn trace_number(values: &Values<'_>) -> Result<i64, Problem> {
+    match values.get(Field::TraceOpen) {
+        Some(Scalar::Integer(number)) => Ok(*number),
+        _ => Err(Problem::Missing { field: "number of the open", names: "f" }),
+    }
+}
+
+/// The time of a line of a trace, in microseconds of the Unix epoch.
+fn trace_time_us(values: &Values<'_>) -> Result<i64, Problem> {
+    match values.get(Field::Time) {
+        Some(Scalar::Integer(time)) => Ok(*time),
+        _ => Err(Problem::Missing { field: "time", names: "t" }),
     }
 }
 

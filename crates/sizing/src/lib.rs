@@ -10,6 +10,7 @@
 
 mod access;
 mod anonymize;
+mod block_replay;
 mod chance;
 mod columns;
 mod csv;
@@ -21,6 +22,7 @@ mod jobs;
 mod outcome;
 mod recency;
 mod replay;
+mod requests;
 mod reuse;
 mod simulated_cache;
 mod summary;
@@ -38,6 +40,7 @@ pub use job_report::{JobReport, JobRow};
 pub use jobs::{DataSource, Input, JOBS_MAX, JOIN_SLACK_MS, Job, JobImport, Join};
 pub use outcome::{Outcome, PERIODS, Period, Ratio, Ratios, Window, measured};
 pub use replay::{Admission, Cell, Replays, Scenario, Unit};
+pub use requests::{RANGES_MAX, REQUESTS_MAX, Requests};
 pub use reuse::{CurvePoint, Group, Interval, REUSE_DAYS, REUSE_FILES_MAX, Reuse, ReuseCurve, Use, WorkingSet};
 pub use summary::Summary;
 pub use tiers::{TierSums, Tiers};

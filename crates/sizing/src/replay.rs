@@ -2,20 +2,26 @@
 
 use crate::{
     access::{Access, Accesses, File},
+    block_replay::BlockReplay,
     outcome::{Outcome, Period, PeriodClock},
     simulated_cache::{Holder, SimulatedCache, bypassed, is_oversized},
     tiers::Tiers,
 };
-use forebay_cache::{Action, Decision, EntryId, Footprint, KeyClass, Ledger, Policy, PurgeRules, Rules, Subject};
+use forebay_cache::{
+    Action, CachingDecision, Decision, EntryId, Footprint, KeyClass, Ledger, Policy, PurgeRules, Rules, Subject,
+};
+use forebay_types::BlockSize;
 
 /// The rules that all compared caches have in common.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Scenario {
     /// Rules of purges. Policy and size are those of each [`Cell`].
     pub purge: PurgeRules,
     /// The rules that decide whether a file is cached. No record has the host and the opaque data of a request.
     pub decisions: Rules,
     pub unit: Unit,
+    /// Block size of files for which the rules name none.
+    pub block_size: BlockSize,
 }
 
 forebay_types::named_enum! {
@@ -27,6 +33,29 @@ forebay_types::named_enum! {
         Read = "read",
         /// The whole file. An upper bound.
         File = "file",
+        /// The blocks that each request of a trace needs, as in a server without read-ahead.
+        Block = "block",
+    }
+}
+
+/// A cache without rules.
+impl Default for Scenario {
+    fn default() -> Self {
+        let (purge, decisions) = (PurgeRules::default(), Rules::default());
+        Self { purge, decisions, unit: Unit::default(), block_size: BlockSize::DEFAULT }
+    }
+}
+
+impl Scenario {
+    /// The decision of the rules about an open of file number `file` by user number `user`.
+    pub(crate) fn decision(&self, accesses: &Accesses, file: u32, user: u32) -> CachingDecision {
+        let Some(file) = accesses.files().get(file as usize) else { return CachingDecision::default() };
+        let user = accesses.users().get(user as usize).map_or("", String::as_str);
+        let subject = Subject { path: file.key.as_str(), user, host: "", cgi: "", size: Some(file.size) };
+        match self.decisions.decide(&subject) {
+            Decision::Caching(caching) => caching,
+            Decision::NeedsSize => CachingDecision::default(),
+        }
     }
 }
 
@@ -41,39 +70,39 @@ pub struct Cell {
 /// Which accesses go through the cache.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Admission {
-    /// By access; `None` for all.
+    /// By access, by open if the requests of a trace are replayed; `None` for all.
     admitted: Option<Vec<bool>>,
 }
 
 impl Admission {
-    /// The accesses that `decisions` cache.
-    pub fn by_rules(accesses: &Accesses, decisions: &Rules) -> Self {
-        if *decisions == Rules::default() {
+    /// The accesses that the rules of `scenario` cache.
+    pub fn by_rules(accesses: &Accesses, scenario: &Scenario) -> Self {
+        if scenario.decisions == Rules::default() {
             return Self { admitted: None };
         }
-        let is_cached = |access: &Access| {
-            let Some(file) = accesses.files().get(access.file as usize) else { return false };
-            let user = accesses.users().get(access.user as usize).map_or("", String::as_str);
-            let subject = Subject { path: file.key.as_str(), user, host: "", cgi: "", size: Some(file.size) };
-            match decisions.decide(&subject) {
-                Decision::Caching(caching) => caching.action == Action::Cache,
-                Decision::NeedsSize => true,
-            }
-        };
-        Self { admitted: Some(accesses.list().iter().map(is_cached).collect()) }
+        let is_cached = |(file, user): (u32, u32)| scenario.decision(accesses, file, user).action == Action::Cache;
+        Self { admitted: Some(subjects(accesses, scenario.unit).map(is_cached).collect()) }
     }
 
     /// Those of these accesses whose data tier is one of `names`.
     #[must_use]
-    pub fn only(&self, accesses: &Accesses, tiers: &Tiers<'_>, names: &[&str]) -> Self {
+    pub fn only(&self, accesses: &Accesses, unit: Unit, tiers: &Tiers<'_>, names: &[&str]) -> Self {
         let by_tier: Vec<bool> = tiers.names().iter().map(|name| names.contains(name)).collect();
-        let is_of_tier = |access: &Access| tiers.of(access.file).and_then(|tier| by_tier.get(tier)) == Some(&true);
-        let admitted = accesses.list().iter().enumerate();
-        Self { admitted: Some(admitted.map(|(number, access)| self.includes(number) && is_of_tier(access)).collect()) }
+        let is_of_tier = |file: u32| tiers.of(file).and_then(|tier| by_tier.get(tier)) == Some(&true);
+        let admitted = subjects(accesses, unit).enumerate();
+        Self { admitted: Some(admitted.map(|(number, (file, _))| self.includes(number) && is_of_tier(file)).collect()) }
     }
 
-    fn includes(&self, number: usize) -> bool {
+    pub(crate) fn includes(&self, number: usize) -> bool {
         self.admitted.as_ref().is_none_or(|admitted| admitted.get(number).copied().unwrap_or(true))
+    }
+}
+
+/// File and user of each access, or of each open of a trace.
+fn subjects(accesses: &Accesses, unit: Unit) -> Box<dyn Iterator<Item = (u32, u32)> + '_> {
+    match unit {
+        Unit::Read | Unit::File => Box::new(accesses.list().iter().map(|access| (access.file, access.user))),
+        Unit::Block => Box::new(accesses.requests().opens().iter().map(|open| (open.file, open.user))),
     }
 }
 
@@ -96,12 +125,20 @@ impl<'a> Replays<'a> {
         self.accesses
     }
 
+    pub const fn unit(&self) -> Unit {
+        self.scenario.unit
+    }
+
     /// Replays the accesses through one cache that is empty at first.
     ///
-    /// A cache is one disk of `cell.size` bytes, used by nothing else. Files in use are purged like others. Takes 32 bytes of memory
+    /// A cache is one disk of `cell.size` bytes, used by nothing else. By blocks, files in use
+    /// are not purged; otherwise they are like others. Takes 32 bytes of memory
     /// for each file of the records, and 150 for each that is in the cache.
     pub fn replay(&self, admission: &Admission, cell: Cell) -> Outcome {
         let mut clock = PeriodClock::new(self.accesses.span_ms().unwrap_or_default());
+        if self.scenario.unit == Unit::Block {
+            return BlockReplay::new(self.accesses, &self.classes, self.scenario, admission, cell).run(clock);
+        }
         let mut replay = Replay::new(self, cell);
         for (position, access) in self.accesses.list().iter().enumerate() {
             let number = clock.period_of(access.at_ms);
@@ -144,6 +181,10 @@ struct State {
 }
 
 impl Holder for Files {
+    fn is_open(&self, _: EntryId) -> bool {
+        false
+    }
+
     fn report_uses(&mut self, ledger: &mut Ledger) {
         for file in self.used.drain(..) {
             if let Some(state) = self.states.get_mut(file as usize) {
@@ -187,7 +228,7 @@ impl<'a> Replay<'a> {
         let Some(state) = self.files.states.get_mut(access.file as usize) else { return Period::default() };
         let State { present, size, is_cached: was_cached, mut unreported, .. } = *state;
         let wanted = match self.unit {
-            Unit::Read => access.read.min(size),
+            Unit::Read | Unit::Block => access.read.min(size),
             Unit::File => size,
         };
         // As in the engine: what nearly fills the cache is kept in part.

@@ -4,14 +4,14 @@ use crate::{
     outcome::{Outcome, PERIODS, Period},
     replay::Cell,
 };
-use forebay_cache::{Budget, EntryId, Footprint, Ledger, PurgeRules, PurgeRun, Scope, headroom, plan_purge};
+use forebay_cache::{Budget, EntryId, Footprint, Headroom, Ledger, PurgeRules, PurgeRun, Scope, headroom, plan_purge};
 
 /// A cache of one disk that nothing else uses.
 pub(crate) struct SimulatedCache {
     pub(crate) ledger: Ledger,
     rules: PurgeRules,
-    /// Bytes and inodes that may be added before a purge is due.
-    room: Footprint,
+    /// Bytes and inodes that may be added before a purge is due, and before nothing is kept.
+    room: Headroom,
     has_quota: bool,
     /// A purge was necessary because the cache was full.
     was_full: bool,
@@ -30,6 +30,9 @@ pub(crate) struct SimulatedCache {
 pub(crate) trait Holder {
     /// Reports the uses since the last purge, each file's together.
     fn report_uses(&mut self, ledger: &mut Ledger);
+
+    /// Whether the file of an entry is in use and has to stay.
+    fn is_open(&self, id: EntryId) -> bool;
 
     /// Forgets what is cached of a file; when it was last used, in milliseconds of the Unix epoch.
     fn forget(&mut self, id: EntryId) -> Option<i64>;
@@ -72,7 +75,7 @@ impl SimulatedCache {
             used: 0,
         };
         Self {
-            room: headroom(&rules, &[], &ledger).until_purge,
+            room: headroom(&rules, &[], &ledger),
             ledger,
             has_quota: rules.quotas.iter().any(|quota| quota.max_bytes.is_some()),
             was_full: false,
@@ -104,10 +107,17 @@ impl SimulatedCache {
         }
     }
 
+    /// Whether nothing more is kept, because files in use take all of it.
+    pub(crate) const fn is_full(&self) -> bool {
+        self.room.until_full.bytes == 0 || self.room.until_full.inodes == 0
+    }
+
     /// Accounts growth, and purges when it is due.
     pub(crate) fn grow(&mut self, growth: Footprint, now_ms: i64, holder: &mut impl Holder) {
-        let is_due = growth.bytes > self.room.bytes || growth.inodes > self.room.inodes;
-        self.room -= growth;
+        let until_purge = self.room.until_purge;
+        let is_due = growth.bytes > until_purge.bytes || growth.inodes > until_purge.inodes;
+        self.room.until_purge -= growth;
+        self.room.until_full -= growth;
         if !is_due && !self.has_quota {
             return;
         }
@@ -116,6 +126,10 @@ impl SimulatedCache {
         self.was_full |= goals.iter().any(|goal| goal.scope == Scope::All);
         let mut run = PurgeRun::new(&goals);
         while let Some(victim) = run.next(&mut self.ledger) {
+            if holder.is_open(victim.id) {
+                run.refused(&victim);
+                continue;
+            }
             self.note_gone(holder.forget(victim.id), Some(now_ms));
             run.removed(&victim, &mut self.ledger);
         }
@@ -136,7 +150,7 @@ impl SimulatedCache {
         holder.report_uses(&mut self.ledger);
         let (expired, _) = self.ledger.expired(now_ms, 0, usize::MAX);
         let mut run = PurgeRun::new(&[]);
-        for id in expired {
+        for id in expired.into_iter().filter(|id| !holder.is_open(*id)).collect::<Vec<_>>() {
             if let Some(victim) = run.next_expired(id, now_ms, &mut self.ledger) {
                 self.note_gone(holder.forget(id), None);
                 run.removed(&victim, &mut self.ledger);
@@ -158,7 +172,7 @@ impl SimulatedCache {
     fn finish_run(&mut self, run: PurgeRun, now_ms: i64) {
         self.outcome.purged_bytes = self.outcome.purged_bytes.saturating_add(run.freed.bytes);
         run.finish(&mut self.ledger, now_ms);
-        self.room = headroom(&self.rules, &[], &self.ledger).until_purge;
+        self.room = headroom(&self.rules, &[], &self.ledger);
     }
 
     pub(crate) fn finish(mut self) -> Outcome {

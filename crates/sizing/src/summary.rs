@@ -37,7 +37,7 @@ impl Summary {
         }
         for (file, (count, bytes)) in accesses.files().iter().zip(files) {
             let held = match unit {
-                Unit::Read => bytes.min(file.size),
+                Unit::Read | Unit::Block => bytes.min(file.size),
                 Unit::File => file.size,
             };
             summary.files += 1;

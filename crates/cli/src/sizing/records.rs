@@ -13,7 +13,7 @@ use std::{
 
 /// The records to read.
 #[derive(Clone, Debug, clap::Args)]
-pub(super) struct RecordArgs {
+pub(crate) struct RecordArgs {
     /// Access records: files of JSON lines or CSV, directories of them, the directory of an XCache or Forebay, or - for standard input
     #[arg(required = true, value_name = "RECORDS")]
     paths: Vec<PathBuf>,
@@ -33,8 +33,8 @@ const ENDINGS: [&str; 4] = ["jsonl", "json", "csv", "log"];
 
 /// The accesses of all records, and the defects of these.
 #[derive(Debug)]
-pub(super) struct Records {
-    pub(super) accesses: Accesses,
+pub(crate) struct Records {
+    pub(crate) accesses: Accesses,
     /// Records that could not be read.
     pub(super) bad: u64,
     /// Whether they are the records of files that are still in a cache.
@@ -42,8 +42,21 @@ pub(super) struct Records {
 }
 
 impl RecordArgs {
-    pub(super) fn read(&self) -> anyhow::Result<Records> {
-        let mut reading = Reading { import: Import::default(), skip_bad: self.skip_bad, bad: 0, cinfos: 0 };
+    pub(crate) fn read(&self) -> anyhow::Result<Records> {
+        self.read_with(Import::default())
+    }
+
+    /// Reads the records with the requests of traces among them.
+    pub(super) fn read_with_requests(&self) -> anyhow::Result<Records> {
+        let records = self.read_with(Import::with_requests())?;
+        if records.accesses.requests().is_empty() {
+            bail!(UsageError("--unit block needs the files of a trace: other records have no requests".to_owned()));
+        }
+        Ok(records)
+    }
+
+    fn read_with(&self, import: Import) -> anyhow::Result<Records> {
+        let mut reading = Reading { import, skip_bad: self.skip_bad, bad: 0, cinfos: 0 };
         for path in &self.paths {
             if path.as_os_str() == "-" {
                 reading.lines("standard input", &mut io::stdin().lock())?;

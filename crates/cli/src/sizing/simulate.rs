@@ -7,7 +7,7 @@ use super::{
     simulate_report::{Report, Row, TierRow},
 };
 use crate::failure::UsageError;
-use forebay_cache::{Policy, PurgeRules};
+use forebay_cache::Policy;
 use forebay_config::Settings;
 use forebay_sizing::{Admission, Cell, Outcome, PERIODS, Replays, Scenario, Summary, Tiers, Unit, Window};
 use std::{
@@ -48,7 +48,8 @@ pub(crate) struct SimulateArgs {
     /// Configuration with the watermarks, quotas, expiry and rules of the cache; its policy and size are defaults
     #[arg(short, long, value_name = "FILE", help_heading = "Caches")]
     config: Option<PathBuf>,
-    /// The bytes that an access brings into the cache: `read`, as many as it read, or `file`, those of the whole file
+    /// The bytes that an access brings into the cache: `read`, as many as it read; `file`, those of the whole file; `block`, the blocks that
+    /// its requests need, of which a trace has the ranges
     #[arg(long, default_value_t, value_parser = unit, help_heading = "Method")]
     unit: Unit,
     /// Cache only files of these data tiers, such as MINIAODSIM,NANOAODSIM
@@ -79,19 +80,22 @@ fn policy(text: &str) -> Result<Policy, String> {
 }
 
 fn unit(text: &str) -> Result<Unit, String> {
-    Unit::from_name(text).ok_or_else(|| "write read or file".to_owned())
+    Unit::from_name(text).ok_or_else(|| "write read, file or block".to_owned())
 }
 
 pub(crate) fn run(args: &SimulateArgs) -> anyhow::Result<()> {
     args.check()?;
     let (scenario, config_size) = args.scenario()?;
-    let records = args.records.read()?;
+    let records = match scenario.unit {
+        Unit::Read | Unit::File => args.records.read()?,
+        Unit::Block => args.records.read_with_requests()?,
+    };
     let accesses = &records.accesses;
     let summary = Summary::of(accesses, scenario.unit);
-    let all = Admission::by_rules(accesses, &scenario.decisions);
+    let all = Admission::by_rules(accesses, &scenario);
     let tiers = Tiers::new(accesses);
     let wanted: Vec<&str> = args.only_tiers.iter().map(String::as_str).collect();
-    let admission = if wanted.is_empty() { all } else { all.only(accesses, &tiers, &wanted) };
+    let admission = if wanted.is_empty() { all } else { all.only(accesses, scenario.unit, &tiers, &wanted) };
     let question = args.question(args.size.map(|size| size.0).or(config_size));
     let policies = args.policies_or(args.config.is_some().then_some(scenario.purge.policy));
     let sizes = args.sizes_or(summary.distinct_bytes, question.size)?;
@@ -144,12 +148,12 @@ impl SimulateArgs {
     /// The scenario, and the size of the cache of the configuration if it has one.
     fn scenario(&self) -> anyhow::Result<(Scenario, Option<u64>)> {
         let Some(path) = &self.config else {
-            return Ok((Scenario { purge: PurgeRules::default(), unit: self.unit, ..Scenario::default() }, None));
+            return Ok((Scenario { unit: self.unit, ..Scenario::default() }, None));
         };
         let config = Settings::read(path)?.config;
-        let purge = config.engine.purge.rules;
+        let (purge, block_size) = (config.engine.purge.rules, config.engine.block_size);
         let size = purge.bytes.total;
-        Ok((Scenario { purge, decisions: config.decisions.rules, unit: self.unit }, size))
+        Ok((Scenario { purge, decisions: config.decisions.rules, unit: self.unit, block_size }, size))
     }
 
     fn policies_or(&self, configured: Option<Policy>) -> Vec<Policy> {
@@ -206,11 +210,11 @@ fn tier_rows(
     cell: Cell,
     window: Window,
 ) -> Vec<TierRow> {
-    let accesses = comparison.replays.accesses();
+    let (accesses, unit) = (comparison.replays.accesses(), comparison.replays.unit());
     let mut largest = tiers.sums(accesses);
     largest.sort_by_key(|tier| (Reverse(tier.read), tier.name));
     largest.truncate(TIERS_MAX);
-    let admissions: Vec<_> = largest.iter().map(|tier| admission.only(accesses, tiers, &[tier.name])).collect();
+    let admissions: Vec<_> = largest.iter().map(|tier| admission.only(accesses, unit, tiers, &[tier.name])).collect();
     let runs: Vec<_> = admissions.iter().map(|admission| (admission, cell)).collect();
     let outcomes = comparison.replay_all(&runs);
     largest.iter().zip(&outcomes).map(|(tier, outcome)| TierRow::of(tier, outcome, window)).collect()

@@ -53,7 +53,12 @@ pub(super) struct Row {
     hits_by_bytes: Percent,
     saved_bytes_per_month: f64,
     origin_bytes_per_month: f64,
+    /// Sums over the days that count: what clients got from the cache, and from origins to be kept or past it; what origins sent.
+    hit_bytes: u64,
+    missed_bytes: u64,
     bypassed_bytes: u64,
+    origin_bytes: u64,
+    /// Sums over all days.
     purged_files: u64,
     purged_bytes: u64,
     eviction_age_days: Option<f64>,
@@ -113,7 +118,10 @@ impl Row {
             hits_by_bytes: Percent::of(ratios.by_bytes),
             saved_bytes_per_month: ratios.saved_per_month,
             origin_bytes_per_month: ratios.origin_per_month,
+            hit_bytes: ratios.sums.saved,
+            missed_bytes: ratios.sums.read - ratios.sums.saved - ratios.sums.bypassed,
             bypassed_bytes: ratios.sums.bypassed,
+            origin_bytes: ratios.sums.origin,
             purged_files: outcome.purged_files,
             purged_bytes: outcome.purged_bytes,
             eviction_age_days: outcome.eviction_age_ms.map(|age_ms| age_ms as f64 / 86_400_000.0),

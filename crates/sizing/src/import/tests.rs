@@ -1,6 +1,7 @@
 //! Tests of the import of records.
 
 use super::*;
+use crate::requests::Action;
 use forebay_cache::{Access as Period, ChecksumState, Geometry};
 use forebay_records::{Client, DataNames, Event, Reads, Record, Server, Times};
 use proptest::prelude::*;
@@ -112,6 +113,24 @@ fn a_trace_gives_an_access_for_each_close() {
     let row = ("/store/f.root".to_owned(), 262, "ann".to_owned(), 1_700_000_000_019, 79, 46);
     assert_eq!(rows(&read(&lines).unwrap()), [row]);
     assert_eq!(read(&lines[3..]).unwrap_err(), Problem::TraceOpen(17));
+    assert!(read(&lines).unwrap().requests().is_empty());
+    let mut import = Import::with_requests();
+    import.begin();
+    lines.iter().for_each(|line| import.line(line.as_bytes()).unwrap());
+    assert_eq!(import.line(lines[1].as_bytes()), Err(Problem::TraceOpen(17)), "it is closed");
+    let accesses = import.finish();
+    let ranges = |action| if let Action::Read(ranges) = action { ranges.to_vec() } else { Vec::new() };
+    let requests: Vec<_> =
+        accesses.requests().iter().map(|(request, action)| (request.at_us, ranges(action))).collect();
+    assert_eq!(
+        requests,
+        [
+            (1_700_000_000_000_001, vec![]),
+            (1_700_000_000_000_412, vec![ByteRange::at(0, 300)]),
+            (1_700_000_000_012_034, vec![ByteRange::at(2_600_000, 4096)]),
+            (1_700_000_000_019_001, vec![]),
+        ]
+    );
 }
 
 #[test]
@@ -179,16 +198,20 @@ proptest! {
                 ("(time|t|end_time|@timestamp)", any::<i64>(), "(/[a-z.:/]{0,9}|root://o//a)", any::<i64>()).prop_map(
                     |(time, at, path, size)| format!(r#"{{"{time}":{at},"path":"{path}","size":{size}}}"#).into_bytes()
                 ),
+                ("(open|read|readv|close)", any::<i64>(), 0..3_i64, "(\\[|\\[\\[1,2\\]\\]|\\[\\[1,-2\\]\\]|7)").prop_map(|(event, at, open, ranges)| {
+                    format!(r#"{{"e":"{event}","t":{at},"f":{open},"path":"/a","o":{at},"n":{at},"v":{ranges}}}"#).into_bytes()
+                }),
             ],
             0..20,
         ),
     ) {
-        let mut import = Import::default();
-        import.begin();
-        for line in &lines {
-            let _ = import.line(line);
+        for mut import in [Import::default(), Import::with_requests()] {
+            import.begin();
+            for line in &lines {
+                let _ = import.line(line);
+            }
+            let accesses = import.finish();
+            prop_assert!(accesses.list().is_sorted_by(|a, b| a.at_ms < b.at_ms));
         }
-        let accesses = import.finish();
-        prop_assert!(accesses.list().is_sorted_by(|a, b| a.at_ms < b.at_ms));
     }
 }

@@ -48,7 +48,7 @@ fn brute_force(sizes: &[u64], order: &[usize], cache: u64) -> (u64, u64) {
 }
 
 fn run(accesses: &Accesses, scenario: &Scenario, policy: Policy, size: u64) -> Outcome {
-    let admission = Admission::by_rules(accesses, &scenario.decisions);
+    let admission = Admission::by_rules(accesses, scenario);
     Replays::new(accesses, scenario).replay(&admission, Cell { policy, size })
 }
 
@@ -156,7 +156,8 @@ fn only_files_of_the_tiers_are_admitted() {
     let nano = "/store/mc/Run3/DY/NANOAODSIM/v1/a";
     let accesses = table(&[(aod, 0, 1, 1), (nano, 1, 1, 1), (aod, 2, 1, 1), (nano, 3, 1, 1)]);
     let tiers = Tiers::new(&accesses);
-    let admission = Admission::by_rules(&accesses, &Rules::default()).only(&accesses, &tiers, &["NANOAODSIM"]);
+    let admission =
+        Admission::by_rules(&accesses, &Scenario::default()).only(&accesses, Unit::Read, &tiers, &["NANOAODSIM"]);
     let cell = Cell { policy: Policy::Lru, size: MIB };
     let sums = total(&Replays::new(&accesses, &Scenario::default()).replay(&admission, cell).periods);
     assert_eq!((sums.hits, sums.bypassed), (1, 2));
