@@ -86,6 +86,40 @@ def test_a_simulation_with_the_trace_gives_the_counters_of_the_server(
         assert ratios["hits_by_bytes"]["percent"] == pytest.approx(100 * hit_bytes / report["records"]["read_bytes"])
 
 
+def test_the_curve_of_records_is_that_of_the_servers_that_wrote_them(ground: Ground, traced: tuple[Site, Path]) -> None:
+    site, folder = traced
+    until(lambda: sum(path.read_text().count('"e":"close"') for path in folder.glob("*.jsonl")) == len(READS), "closes")
+    served = until(lambda: (now := site.get("/sizing"))["accesses"] == len(READS) and now, "the reads are counted")
+    result = forebay.run(ground, "sizing", str(folder), "--json")
+    assert result.returncode == 0, result.stderr
+    recorded = json.loads(result.stdout)
+    same = [
+        "accesses",
+        "read_bytes",
+        "first_bytes",
+        "files",
+        "bytes",
+        "once_files",
+        "tiers",
+        "datasets",
+        "working_sets",
+    ]
+    assert {name: recorded[name] for name in same} == {name: served[name] for name in same}
+    assert [point["hits_by_bytes"] for point in recorded["curve"]] == [
+        point["hits_by_bytes"] for point in served["curve"]
+    ]
+    # A second node has read one of the files, and another one.
+    other = ground.directory("other") / "node2.csv"
+    at, whole = served["since"], FILES[AOD].size
+    other.write_text(f"time,path,size,read\n{at},/elsewhere,100,100\n{at},{AOD},{whole},{whole}\n")
+    result = forebay.run(ground, "sizing", str(folder), str(other), "--json")
+    assert result.returncode == 0, result.stderr
+    both = json.loads(result.stdout)
+    assert (both["accesses"], both["files"]) == (2 + len(READS), 1 + served["files"])
+    text = forebay.run(ground, "sizing", str(folder), str(other)).stdout
+    assert "LRU caches" in text
+
+
 def test_simulations_read_the_directory_of_a_cache(ground: Ground, site: Site) -> None:
     # Uses of files that are closed are written at the end at the latest.
     site.server.stop()

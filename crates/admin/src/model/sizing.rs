@@ -1,5 +1,6 @@
 //! The LRU curve of the cache and what it is used for.
 
+use forebay_sizing::{Group, Reuse};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -40,6 +41,52 @@ pub struct Sizing {
     pub tiers: Vec<ReadGroup>,
     /// Datasets since then, the 100 with the most bytes.
     pub datasets: Vec<ReadGroup>,
+}
+
+impl Sizing {
+    /// The report of a curve; `lost_accesses` are those that it does not have.
+    pub fn new(reuse: Reuse, lost_accesses: u64) -> Self {
+        let share = |part: u64, whole: u64| part as f64 / whole.max(1) as f64;
+        let (accesses, read) = (reuse.accesses, reuse.read);
+        let point = |point: forebay_sizing::CurvePoint| CurvePoint {
+            size: point.size,
+            hits_by_files: share(point.hits, accesses),
+            hits_by_bytes: share(point.saved, read),
+            eviction_age_seconds: point.eviction_age,
+        };
+        let working_set =
+            |set: forebay_sizing::WorkingSet| WorkingSet { days: set.days, files: set.files, bytes: set.bytes };
+        let interval = |interval: forebay_sizing::Interval| ReuseInterval {
+            seconds: if interval.seconds == u64::MAX { None } else { Some(interval.seconds) },
+            accesses: interval.accesses,
+            bytes: interval.bytes,
+        };
+        let group = |group: Group| ReadGroup {
+            name: group.name,
+            accesses: group.accesses,
+            read_bytes: group.read,
+            reread_bytes: group.reread,
+        };
+        Self {
+            since: reuse.since,
+            days: reuse.days,
+            accesses,
+            read_bytes: read,
+            first_accesses: reuse.first_accesses,
+            first_bytes: reuse.first_bytes,
+            lost_accesses,
+            curve: reuse.curve.into_iter().map(point).collect(),
+            size_max: reuse.size_max,
+            working_sets: reuse.working_sets.into_iter().map(working_set).collect(),
+            intervals: reuse.intervals.into_iter().map(interval).collect(),
+            files: reuse.files,
+            bytes: reuse.bytes,
+            once_files: reuse.once_files,
+            once_bytes: reuse.once_bytes,
+            tiers: reuse.tiers.into_iter().map(group).collect(),
+            datasets: reuse.datasets.into_iter().take(DATASETS_SHOWN_MAX).map(group).collect(),
+        }
+    }
 }
 
 /// The ratios of an LRU cache of one size.

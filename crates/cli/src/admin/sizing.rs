@@ -2,18 +2,29 @@
 
 use super::AdminArgs;
 use crate::{
-    sizing::{decimal, print_table},
+    sizing::{RecordArgs, decimal, print_table},
     text,
 };
 use forebay_admin::model::{CurvePoint, ReadGroup, ReuseInterval, Sizing};
-use std::io::{self, Write};
+use forebay_sizing::{ReuseCurve, Use};
+use std::{
+    io::{self, Write},
+    path::PathBuf,
+};
 
-/// Show the LRU curve of a running cache: hit ratios by size, working sets, datasets
+/// Show the LRU curve of a running cache, or of records: hit ratios by size, working sets, datasets
 ///
 /// The server follows all reads from its start on. For each size, the table shows which hit ratio an LRU cache would have had in the last 30
-/// days. `forebay simulate` compares policies and rules, too, and works on records of any length; see docs/sizing.md.
+/// days. With the records of several nodes, it is that of one cache with the reads of all of them. `forebay simulate` compares policies and
+/// rules, too, and works on records of any length; see docs/sizing.md.
 #[derive(Debug, clap::Args)]
 pub(crate) struct SizingArgs {
+    /// Access records to look at instead of a server, as for `forebay simulate`: files, directories, or - for standard input
+    #[arg(value_name = "RECORDS", conflicts_with_all = ["admin", "token_file", "config"])]
+    records: Vec<PathBuf>,
+    /// Leave out records that cannot be read, and report how many
+    #[arg(long, requires = "records")]
+    skip_bad: bool,
     /// Lines of each table
     #[arg(long, value_name = "N", default_value_t = 20)]
     lines: usize,
@@ -22,8 +33,26 @@ pub(crate) struct SizingArgs {
 }
 
 pub(crate) fn run(args: &SizingArgs) -> anyhow::Result<()> {
-    let answer = args.admin.run(async |server| server.get("/api/v1/sizing").await)?;
+    let answer = if args.records.is_empty() {
+        args.admin.run(async |server| server.get("/api/v1/sizing").await)?
+    } else {
+        serde_json::to_value(of_records(&RecordArgs::new(args.records.clone(), args.skip_bad))?)?
+    };
     args.admin.print(answer, |out, sizing| print(out, &sizing, args.lines))
+}
+
+/// The curve that a server would have that had followed these accesses.
+fn of_records(records: &RecordArgs) -> anyhow::Result<Sizing> {
+    let accesses = records.read()?.accesses;
+    let (first_ms, last_ms) = accesses.span_ms().unwrap_or_default();
+    let mut curve = ReuseCurve::new(accesses.files().len(), first_ms.div_euclid(1000));
+    for access in accesses.list().iter().filter(|access| access.read > 0) {
+        if let Some(file) = accesses.files().get(access.file as usize) {
+            let at = access.at_ms.div_euclid(1000);
+            curve.add(&Use { path: file.key.as_str(), size: file.size, read: access.read, at });
+        }
+    }
+    Ok(Sizing::new(curve.report(last_ms.div_euclid(1000)), 0))
 }
 
 fn print(out: &mut dyn Write, sizing: &Sizing, lines: usize) -> io::Result<()> {

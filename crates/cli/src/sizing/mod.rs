@@ -11,6 +11,7 @@ mod simulate_report;
 mod table;
 
 pub(crate) use amount::decimal;
+pub(crate) use records::RecordArgs;
 pub(crate) use table::print as print_table;
 
 /// Access records for simulations: generate them, or make real ones anonymous

@@ -42,6 +42,10 @@ pub(crate) struct Records {
 }
 
 impl RecordArgs {
+    pub(crate) const fn new(paths: Vec<PathBuf>, skip_bad: bool) -> Self {
+        Self { paths, skip_bad }
+    }
+
     pub(crate) fn read(&self) -> anyhow::Result<Records> {
         self.read_with(Import::default())
     }
