@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import socket
+import ssl
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,6 +17,7 @@ from harness.clients import fetch, run_client
 from harness.content import Pattern, assert_same
 from harness.forebay import Forebay
 from harness.ground import REPOSITORY, Ground
+from harness.pki import Credential, Grid
 from harness.process import service_ids
 from harness.search_server import SearchServer
 from harness.waiting import until
@@ -202,14 +204,19 @@ class Scripted(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def scripted(script: list[int]) -> Iterator[tuple[str, type[Scripted]]]:
-    """The URL of a server, and its state."""
+def scripted(script: list[int], credential: Credential | None = None) -> Iterator[tuple[str, type[Scripted]]]:
+    """The URL of a server, with a credential over TLS, and its state."""
     state = {"script": script, "bodies": [], "stored": [], "busy": set(), "refused": set(), "authorizations": set()}
     handler = type("State", (Scripted,), state)
     server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    scheme = "http"
+    if credential:
+        context, scheme = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), "https"
+        context.load_cert_chain(credential.certificate, credential.key)
+        server.socket = context.wrap_socket(server.socket, server_side=True)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     try:
-        yield f"http://127.0.0.1:{server.server_port}", handler
+        yield f"{scheme}://127.0.0.1:{server.server_port}", handler
     finally:
         server.shutdown()
         server.server_close()
@@ -247,6 +254,31 @@ def test_overload_long_requests_and_bad_records_cost_only_the_bad_ones(
         assert state.authorizations == {"ApiKey a2V5OnNlY3JldA=="}
         assert sorted(state.stored) == sorted(set(ids) - {ids[5]})
         assert [len(body) for body in state.bodies[:4]] == [8, 8, 4, 4], "halved after 413"
+
+
+def test_records_and_passwords_go_to_a_server_with_a_trusted_certificate_only(
+    ground: Ground, plain_origin: xrootd.Origin, grid: Grid
+) -> None:
+    names = ("DNS:localhost", "IP:127.0.0.1")
+    secret = ground.directory("secret") / "password"
+    secret.write_text("open-sesame\n")
+    secret.chmod(0o440)
+    if ids_of_service := service_ids():
+        os.chown(secret, *ids_of_service)
+    ca = ground.directory("ca") / "ca.pem"
+    ca.write_text(grid.root.certificate.read_text())
+    ca.chmod(0o644)
+    stranger = grid.stranger.host("localhost", *names)
+    with scripted([], stranger) as (strange, not_trusted), scripted([], grid.host(*names)) as (url, trusted):
+        password = {"user": "ann", "password_file": str(secret)}
+        settings: dict[str, Any] = {"install_template": False, "ca_file": str(ca), **password}
+        site = Cache(ground, plain_origin, urls=[strange, url], **settings)
+        ids = spool_of(site, 3)
+        with site.start() as cache:
+            until(lambda: sent(cache) == len(ids), "all are stored", within=ARRIVAL_SECONDS)
+            assert cache.metrics().total("forebay_record_requests_failed_total") == 1, "the first server is not trusted"
+    assert (not_trusted.bodies, sorted(trusted.stored)) == ([], ids)
+    assert trusted.authorizations == {"Basic YW5uOm9wZW4tc2VzYW1l"}
 
 
 def test_a_server_that_hangs_costs_readers_nothing_and_its_records_survive(
