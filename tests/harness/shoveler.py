@@ -119,6 +119,9 @@ class Shoveler:
 
     def _is_up(self) -> bool:
         assert self.process.is_running(), self.process.output()
+        # It answers for its counters before it listens.
+        if f" 0100007F:{self.port:04X} " not in Path("/proc/net/udp").read_text():
+            return False
         try:
             return bool(self.metrics())
         except OSError:
