@@ -156,7 +156,7 @@ def test_each_alert_fires_and_does_not_fire_without_a_reason(ground: Ground) -> 
 
 
 def test_imbalance_is_the_part_of_the_bytes_by_the_part_of_the_weights(ground: Ground) -> None:
-    """Also beside a cache that is not in a cluster."""
+    """A cache that is not in a cluster does not count."""
     values = {"a": (300, 100), "b": (100, 300), "alone": (1000, 0)}
     series = [
         {"series": f'{name}{{instance="{instance}",job="forebay"}}', "values": f"{value}x10"}
