@@ -87,7 +87,10 @@ impl Session {
 
     /// The length of the head, if all of it is there. Bytes are looked at once, however slowly they come.
     fn end_of_head(&mut self, bytes: &[u8]) -> Result<Option<usize>, Refusal> {
-        let is_tls = bytes.first() == Some(&0x16);
+        // No request begins with the first byte of a TLS handshake.
+        if bytes.first() == Some(&0x16) {
+            return Err(Refusal::new(Status::BAD_REQUEST, "TLS is not expected here"));
+        }
         let mut from = self.scanned;
         while let Some(at) =
             bytes.get(from..).and_then(|rest| rest.iter().position(|byte| matches!(byte, b'\n' | b'\r')))
@@ -106,9 +109,6 @@ impl Session {
             if bytes.get(..from).is_some_and(|head| head.ends_with(b"\r\n\r\n")) {
                 return if from <= HEAD_LEN_MAX { Ok(Some(from)) } else { Err(head_too_long()) };
             }
-        }
-        if is_tls {
-            return Err(Refusal::new(Status::BAD_REQUEST, "TLS is not expected here"));
         }
         self.scanned = bytes.len();
         self.within_limit(bytes)
@@ -283,6 +283,15 @@ pub(crate) mod tests {
         with_head("BREW / HTTP/1.1\r\nHost: a\r\nExpect: coffee\r\nUser-Agent: \u{fc}\r\n\r\n", |head| {
             assert_eq!((head.method, head.expectation), (Method::Unknown, Expectation::Unknown));
         });
+    }
+
+    #[test]
+    fn a_handshake_is_refused_however_it_is_cut() {
+        // Found by fuzzing: a carriage return at the end of the bytes hid it.
+        let bytes = [&[0x16; 60][..], b"\0M\r"].concat();
+        for step in 1..=bytes.len() {
+            assert_eq!(outcome(&bytes, step), (Vec::new(), Some(400)), "{step}");
+        }
     }
 
     proptest! {
