@@ -10,6 +10,7 @@ PYTHON ?= python3
 VENV := .venv
 ROOT_VENV := .venv-root
 SIM_VENV := .venv-libcachesim
+S3FS_VENV := .venv-s3fs
 BINARY := target/release/forebay
 TOOLS := target/tools
 BENCH_TOOLS := target/debug
@@ -31,7 +32,7 @@ PURE_CRATES := types proto cache adopt structure monitoring records sizing
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
 
-setup: $(VENV)/.tests $(VENV)/.lab $(ROOT_VENV)/.installed $(SIM_VENV)/.installed $(TOOLS)/render-chart $(TOOLS)/shoveler $(TOOLS)/search/.installed ## install what the tests need: XRootD's programs, Python packages
+setup: $(VENV)/.tests $(VENV)/.lab $(ROOT_VENV)/.installed $(SIM_VENV)/.installed $(S3FS_VENV)/.installed $(TOOLS)/render-chart $(TOOLS)/shoveler $(TOOLS)/search/.installed ## install what the tests need: XRootD's programs, Python packages
 	tests/install-tools.sh
 
 build: $(BINARY) ## build the release binary
@@ -149,7 +150,7 @@ simulate-year: $(BINARY) ## simulate a generated year of a site, 10,000,000 acce
 
 clean: ## remove what was built, installed and generated here
 	$(CARGO) clean
-	rm -rf $(VENV) $(ROOT_VENV) $(SIM_VENV) demo-data
+	rm -rf $(VENV) $(ROOT_VENV) $(SIM_VENV) $(S3FS_VENV) demo-data
 
 # OpenSSL's headers, for whatever cargo builds.
 libraries:
@@ -196,6 +197,13 @@ $(ROOT_VENV)/.installed: tests/requirements-root.txt
 	tests/install-tools.sh --python-only
 	$(PYTHON) -m venv $(ROOT_VENV)
 	$(ROOT_VENV)/bin/pip install --quiet --no-compile --disable-pip-version-check -r $<
+	touch $@
+
+# It needs other versions of boto3's libraries than the other tests.
+$(S3FS_VENV)/.installed: tests/requirements-s3fs.txt
+	tests/install-tools.sh --python-only
+	$(PYTHON) -m venv $(S3FS_VENV)
+	$(S3FS_VENV)/bin/pip install --quiet --no-compile --disable-pip-version-check -r $<
 	touch $@
 
 $(SIM_VENV)/.installed: tests/requirements-libcachesim.txt

@@ -96,6 +96,14 @@ def libcachesim_python() -> Path:
     return python
 
 
+def s3fs_python() -> Path:
+    """The interpreter of the environment of s3fs: it needs other versions of boto3's libraries than the tests."""
+    python = Path(os.environ.get("S3FS_PYTHON", REPOSITORY / ".venv-s3fs" / "bin" / "python"))
+    if not python.is_file():
+        raise MissingProgram(f"{python} does not exist: run `make setup`")
+    return python
+
+
 def search_servers() -> Path:
     """The directory that holds OpenSearch and Elasticsearch."""
     directory = Path(os.environ.get("SEARCH_SERVERS", REPOSITORY / "target" / "tools" / "search"))

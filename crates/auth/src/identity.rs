@@ -20,6 +20,8 @@ named_enum! {
         Tls = "tls",
         /// By a token, given at login or with a request.
         Token = "token",
+        /// By the signature of a request of S3.
+        AccessKey = "access-key",
     }
 }
 
@@ -28,7 +30,7 @@ impl Method {
     pub const fn is_proof(self) -> bool {
         match self {
             Self::None | Self::Host | Self::Unix => false,
-            Self::Sss | Self::Gsi | Self::Tls | Self::Token => true,
+            Self::Sss | Self::Gsi | Self::Tls | Self::Token | Self::AccessKey => true,
         }
     }
 }

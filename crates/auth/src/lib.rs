@@ -40,7 +40,9 @@ pub use signing::{
     RequestSignature, RequestSigner, SIGNATURE_LEN_MAX, SignatureChecker, SigningError, SigningLevel, SigningPolicy,
 };
 pub use sigv4::{
-    ACCESS_KEYS_LEN_MAX, AccessKey, AccessKeyError, EMPTY_PAYLOAD, REGION_DEFAULT, S3Request, UNSIGNED_PAYLOAD,
+    ACCESS_KEYS_LEN_MAX, AccessKey, AccessKeyError, AccessKeys, AccessKeysError, CLIENT_KEYS_LEN_MAX, ClientKey,
+    EMPTY_PAYLOAD, EXPIRES_SECONDS_MAX, REGION_DEFAULT, S3Request, SKEW_SECONDS_MAX, ShownSignature, SignatureError,
+    SignedRequest, UNSIGNED_PAYLOAD,
 };
 pub use sss::{
     KEYTAB_LEN_MAX, Keytab, KeytabError, KeytabProblem, SSS_KEYS_MAX, SSS_SEEN_MAX, SssError, SssKey, SssParams,

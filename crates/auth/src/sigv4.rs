@@ -3,6 +3,12 @@
 //! A request is signed with a key derived from the secret, the day, the region and the service. The signature is over the method, the
 //! encoded path and query, some header fields, and the checksum of the body.
 
+mod access_keys;
+mod received;
+
+pub use access_keys::{AccessKeys, AccessKeysError, CLIENT_KEYS_LEN_MAX, ClientKey};
+pub use received::{EXPIRES_SECONDS_MAX, SKEW_SECONDS_MAX, ShownSignature, SignatureError, SignedRequest};
+
 use openssl::{
     error::ErrorStack,
     hash::{MessageDigest, hash},
@@ -69,39 +75,6 @@ impl AccessKey {
             secret: Zeroizing::new(secret.to_owned()),
             session_token: session_token.map(|token| Zeroizing::new(token.to_owned())),
             region: region.unwrap_or(REGION_DEFAULT).to_owned(),
-        }
-    }
-
-    /// Reads the key of `profile` in the format of `~/.aws/credentials`; `region` takes precedence over that of the profile.
-    ///
-    /// # Errors
-    /// When there is no complete key under that name.
-    pub fn parse(file: &[u8], profile: &str, region: Option<&str>) -> Result<Self, AccessKeyError> {
-        let text = std::str::from_utf8(file).ok().filter(|text| text.len() <= ACCESS_KEYS_LEN_MAX);
-        let (mut is_in, mut is_found) = (false, false);
-        let [mut id, mut secret, mut session_token, mut own_region] = [None; 4];
-        for line in text.ok_or(AccessKeyError::NotText)?.lines().map(str::trim) {
-            if let Some(name) = line.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
-                is_in = name.trim() == profile;
-                is_found |= is_in;
-            } else if is_in
-                && !line.starts_with(['#', ';'])
-                && let Some((key, value)) = line.split_once('=')
-            {
-                let value = Some(value.trim()).filter(|value| !value.is_empty());
-                match key.trim() {
-                    "aws_access_key_id" => id = value,
-                    "aws_secret_access_key" => secret = value,
-                    "aws_session_token" => session_token = value,
-                    "region" => own_region = value,
-                    _ => {}
-                }
-            }
-        }
-        match (id, secret) {
-            (Some(id), Some(secret)) => Ok(Self::new(id, secret, session_token, region.or(own_region))),
-            _ if is_found => Err(AccessKeyError::Incomplete(profile.to_owned())),
-            _ => Err(AccessKeyError::NoProfile(profile.to_owned())),
         }
     }
 

@@ -25,6 +25,15 @@ impl UnixTime {
         format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02}")
     }
 
+    /// The beginning of a day in the Gregorian calendar. Days beyond the end of a month count from the next one.
+    pub const fn of_date(year: i64, month: i64, day: i64) -> Self {
+        let year = if month <= 2 { year - 1 } else { year };
+        let (era, year_of_era) = (year.div_euclid(400), year.rem_euclid(400));
+        let day_of_year = (153 * (if month > 2 { month - 3 } else { month + 9 }) + 2) / 5 + day - 1;
+        let day_of_era = year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year;
+        Self((era * 146_097 + day_of_era - 719_468) * 86_400)
+    }
+
     /// Year, month and day in the Gregorian calendar.
     pub const fn date(self) -> (i64, i64, i64) {
         // With years that begin on 1 March, leap days are the last days of years; 400 years have 146 097 days.
@@ -63,6 +72,8 @@ mod tests {
             (4_107_542_400, "2100-03-01 00:00:00"),
         ] {
             assert_eq!(UnixTime(seconds).utc(), text);
+            let (year, month, day) = UnixTime(seconds).date();
+            assert_eq!(UnixTime::of_date(year, month, day), UnixTime(seconds - seconds.rem_euclid(86_400)));
         }
     }
 }

@@ -70,6 +70,9 @@ fn summary(config: &Config) -> Vec<String> {
     for address in &config.http.listen {
         lines.push(format!("listen      {address} (http)"));
     }
+    for address in &config.s3.listen {
+        lines.push(format!("listen      {address} (s3)"));
+    }
     if let Some(clients) = &config.tls.clients {
         let certificate = clients.files.credential.certificate.display();
         lines.push(format!("tls         {}, as {certificate}", clients.policy.as_str()));

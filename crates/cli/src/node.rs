@@ -39,6 +39,7 @@ pub(crate) struct Node {
     pub(crate) addresses: Vec<SocketAddr>,
     /// Those for HTTP only.
     pub(crate) http_addresses: Vec<SocketAddr>,
+    pub(crate) s3_addresses: Vec<SocketAddr>,
     /// Where the admin port is reached.
     pub(crate) admin: AdminPort,
     stop: watch::Sender<bool>,
@@ -57,6 +58,7 @@ pub(crate) struct Bound {
     pub(crate) addresses: Vec<BoundAddress>,
     /// For HTTP only.
     pub(crate) http_addresses: Vec<BoundAddress>,
+    pub(crate) s3_addresses: Vec<BoundAddress>,
     /// The socket of the admin port, if a service manager passed one.
     pub(crate) admin_socket: Option<UnixListener>,
 }
@@ -84,16 +86,14 @@ impl Node {
         let runtime = tokio::runtime::Handle::current().metrics();
         metrics.watch_tasks(move || runtime.num_alive_tasks() as u64);
         let credentials = gate::origin_credentials(settings)?;
-        let own = bound.addresses.iter().chain(&bound.http_addresses).map(BoundAddress::address).collect();
-        let origins = Origins::new(settings, own, credentials.clone(), metrics.clone())?;
+        let origins = Origins::new(settings, bound.all_addresses(), credentials.clone(), metrics.clone())?;
         let routes = origins.routes(settings)?;
         let tls = gate::tls_towards_clients(settings)?;
         let gate = gate::open(settings, &credentials)?;
         let disk = if config.server.role == Role::Manager { None } else { open_store(settings)? };
-        let of_http = listen(settings, bound.http_addresses)?;
-        let listeners = Listeners { of_root: listen(settings, bound.addresses)?, of_http };
-        let addresses: Vec<SocketAddr> = listeners.of_root.iter().map(Listener::address).collect();
-        let http_addresses = listeners.of_http.iter().map(Listener::address).collect();
+        let (of_http, of_s3) = (listen(settings, bound.http_addresses)?, listen(settings, bound.s3_addresses)?);
+        let listeners = Listeners { of_root: listen(settings, bound.addresses)?, of_http, of_s3 };
+        let [addresses, http_addresses, s3_addresses] = listeners.addresses();
         let admin_listeners = admin_port::listen(settings, bound.admin_socket).await?;
         let admin = admin_listeners.port.clone();
 
@@ -139,6 +139,7 @@ impl Node {
             readiness,
             addresses,
             http_addresses,
+            s3_addresses,
             admin,
             stop,
             fronts,
@@ -290,6 +291,13 @@ fn url_for_others(config: &Config, address: Option<&SocketAddr>) -> Option<Strin
     Some(format!("root://{}", Endpoint::new(&host, address.port())))
 }
 
+impl Bound {
+    fn all_addresses(&self) -> Vec<SocketAddr> {
+        let of_http = self.http_addresses.iter().chain(&self.s3_addresses);
+        self.addresses.iter().chain(of_http).map(BoundAddress::address).collect()
+    }
+}
+
 /// Binds the client addresses, except for those whose socket `passed` has. Needs no runtime.
 pub(crate) fn bind(
     settings: &Settings,
@@ -300,8 +308,9 @@ pub(crate) fn bind(
         None => BoundAddress::bind(address).map_err(|error| cannot_listen(settings, &error)),
     };
     let addresses = settings.config.server.listen.iter().map(&mut bind).collect::<anyhow::Result<_>>()?;
-    let http_addresses = settings.config.http.listen.iter().map(bind).collect::<anyhow::Result<_>>()?;
-    Ok(Bound { addresses, http_addresses, admin_socket: None })
+    let http_addresses = settings.config.http.listen.iter().map(&mut bind).collect::<anyhow::Result<_>>()?;
+    let s3_addresses = settings.config.s3.listen.iter().map(bind).collect::<anyhow::Result<_>>()?;
+    Ok(Bound { addresses, http_addresses, s3_addresses, admin_socket: None })
 }
 
 fn listen(settings: &Settings, bound: Vec<BoundAddress>) -> anyhow::Result<Vec<Listener>> {

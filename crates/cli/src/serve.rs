@@ -178,10 +178,13 @@ fn announce(node: &Node) -> io::Result<()> {
     if let Some(address) = node.http_addresses.first() {
         writeln!(out, "http http://{address}")?;
     }
+    if let Some(address) = node.s3_addresses.first() {
+        writeln!(out, "s3 http://{address}")?;
+    }
     if let Some(address) = node.addresses.first() {
         writeln!(out, "ready root://{address}")?;
     }
-    for address in node.addresses.iter().chain(&node.http_addresses) {
+    for address in node.addresses.iter().chain(&node.http_addresses).chain(&node.s3_addresses) {
         tracing::info!(%address, version = env!("CARGO_PKG_VERSION"), "accepting connections");
     }
     out.flush()

@@ -18,6 +18,7 @@ use std::{net::SocketAddr, path::PathBuf, time::Duration};
 pub struct Config {
     pub server: ServerConfig,
     pub http: HttpConfig,
+    pub s3: S3Config,
     pub tls: TlsConfig,
     /// Authentication and authorization of clients.
     pub security: SecurityOptions,
@@ -76,6 +77,14 @@ pub struct HttpConfig {
     /// Whether clients of HTTPS are offered HTTP/2.
     pub offers_http2: bool,
     pub options: forebay_http::Options,
+}
+
+/// The S3 front.
+#[derive(Clone, Debug, Default)]
+pub struct S3Config {
+    /// Addresses for S3 only.
+    pub listen: Vec<SocketAddr>,
+    pub options: forebay_http::S3,
 }
 
 /// TLS for clients and origins.

@@ -179,6 +179,9 @@ fn methods_of(security: &SecurityOptions, has_tls: bool) -> Vec<Method> {
     if takes_tokens && (has_tls || security.takes_plain_tokens_on_loopback) {
         methods.push(Method::Token);
     }
+    if security.access_keys.is_some() {
+        methods.push(Method::AccessKey);
+    }
     methods
 }
 

@@ -13,6 +13,7 @@ mod multipart;
 mod multistatus;
 mod ranges;
 mod response;
+pub mod s3;
 mod session;
 mod status;
 mod target;

@@ -68,6 +68,11 @@ impl<'a> Target<'a> {
         let value = pairs.filter(|(key, _)| *key == name).map(|(_, value)| value).next()?;
         Some(percent_decode_str(value).decode_utf8_lossy().into_owned())
     }
+
+    /// Whether there is a parameter, with or without a value.
+    pub fn has_parameter(&self, name: &str) -> bool {
+        self.query.split('&').any(|pair| pair.split('=').next() == Some(name))
+    }
 }
 
 /// The path and query of a URL of HTTP.
@@ -108,6 +113,7 @@ mod tests {
         let target = Target::parse("/f?xrdclhttp.timeout=9s&authz=Bearer%20a.b&x&authz=c").unwrap();
         assert_eq!(target.parameter("authz").as_deref(), Some("Bearer a.b"));
         assert_eq!((target.parameter("x"), target.parameter("auth")), (None, None));
+        assert_eq!([target.has_parameter("x"), target.has_parameter("auth")], [true, false]);
     }
 
     proptest! {

@@ -13,6 +13,10 @@ pub(crate) struct ErrorAnswer {
     pub(crate) side: Side,
     /// The value of `WWW-Authenticate`: what the client can do about it.
     pub(crate) challenge: Option<&'static str>,
+    /// The failure that it comes from, if any.
+    pub(crate) kind: Option<FailureKind>,
+    /// Its name for clients of S3, if the status does not determine it.
+    pub(crate) code: Option<&'static str>,
     pub(crate) fields: Vec<(&'static str, String)>,
 }
 
@@ -21,13 +25,51 @@ const RETRY_AFTER_S: &str = "5";
 
 impl ErrorAnswer {
     pub(crate) fn of_client(status: Status, text: impl Into<Cow<'static, str>>) -> Self {
-        Self { status, text: text.into(), side: Side::Client, challenge: None, fields: Vec::new() }
+        Self {
+            status,
+            text: text.into(),
+            side: Side::Client,
+            challenge: None,
+            kind: None,
+            code: None,
+            fields: Vec::new(),
+        }
     }
 
     /// The client has to prove its identity.
     pub(crate) fn unauthorized(text: impl Into<Cow<'static, str>>, challenge: &'static str) -> Self {
         let (status, side) = (Status::UNAUTHORIZED, Side::Authorization);
-        Self { status, text: text.into(), side, challenge: Some(challenge), fields: Vec::new() }
+        Self { challenge: Some(challenge), side, ..Self::of_client(status, text) }
+    }
+
+    #[must_use]
+    pub(crate) const fn with_code(mut self, code: &'static str) -> Self {
+        self.code = Some(code);
+        self
+    }
+
+    /// Status and name as clients of S3 know them.
+    pub(crate) const fn for_s3(&self) -> (Status, &'static str) {
+        let (status, code) = match self.status {
+            // Clients of S3 have shown their proof, if any, with the request.
+            Status::UNAUTHORIZED => (Status::FORBIDDEN, "AccessDenied"),
+            // A directory is not an object.
+            Status::CONFLICT => (Status::NOT_FOUND, "NoSuchKey"),
+            Status::FORBIDDEN => (self.status, "AccessDenied"),
+            Status::NOT_FOUND => (self.status, "NoSuchKey"),
+            Status::METHOD_NOT_ALLOWED => (self.status, "MethodNotAllowed"),
+            Status::PRECONDITION_FAILED => (self.status, "PreconditionFailed"),
+            Status::URI_TOO_LONG => (self.status, "KeyTooLongError"),
+            Status::RANGE_NOT_SATISFIABLE => (self.status, "InvalidRange"),
+            Status::NOT_IMPLEMENTED => (self.status, "NotImplemented"),
+            Status::UNAVAILABLE | Status::TOO_MANY_REQUESTS => (Status::UNAVAILABLE, "SlowDown"),
+            Status(400..=499) => (self.status, "InvalidRequest"),
+            _ => (self.status, "InternalError"),
+        };
+        match self.code {
+            Some(code) => (status, code),
+            None => (status, code),
+        }
     }
 
     #[must_use]
@@ -46,7 +88,7 @@ impl ErrorAnswer {
 impl From<Failure> for ErrorAnswer {
     fn from(Failure { kind, text, side }: Failure) -> Self {
         let status = status_of(kind);
-        let answer = Self { status, text, side, challenge: None, fields: Vec::new() };
+        let answer = Self { side, kind: Some(kind), ..Self::of_client(status, text) };
         match status {
             Status::UNAUTHORIZED => Self { challenge: Some("Bearer error=\"invalid_token\""), ..answer },
             Status::UNAVAILABLE | Status::TOO_MANY_REQUESTS => answer.with("Retry-After", RETRY_AFTER_S),
@@ -131,6 +173,24 @@ const fn status_of_refusal(kind: RefusalKind) -> Status {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn clients_of_s3_get_the_names_that_they_know() {
+        let s3 = |kind| ErrorAnswer::from(Failure::new(kind, Side::Origin, "text")).for_s3();
+        for (kind, expected) in [
+            (FailureKind::NotFound, (Status::NOT_FOUND, "NoSuchKey")),
+            (FailureKind::IsDirectory, (Status::NOT_FOUND, "NoSuchKey")),
+            (FailureKind::NotAuthorized, (Status::FORBIDDEN, "AccessDenied")),
+            (FailureKind::TokenRefused, (Status::FORBIDDEN, "AccessDenied")),
+            (FailureKind::Overloaded, (Status::UNAVAILABLE, "SlowDown")),
+            (FailureKind::NoServer, (Status::BAD_GATEWAY, "InternalError")),
+            (FailureKind::Invalid, (Status::BAD_REQUEST, "InvalidRequest")),
+        ] {
+            assert_eq!(s3(kind), expected, "{kind:?}");
+        }
+        let answer = ErrorAnswer::of_client(Status::FORBIDDEN, "text").with_code("RequestTimeTooSkewed");
+        assert_eq!(answer.for_s3(), (Status::FORBIDDEN, "RequestTimeTooSkewed"));
+    }
 
     #[test]
     fn failures_keep_their_side_and_say_what_helps() {

@@ -45,12 +45,14 @@ impl<W: Wire> Context<W> {
         let kept = if revalidates(head) {
             None
         } else {
-            self.peer.files.find(head.target, head.field("authorization"), self.received)
+            let (target, proof) = self.kept_name(head, target);
+            self.peer.files.find(target, proof, self.received)
         };
         let file = match kept {
             Some(file) => file,
             None => match Box::pin(self.open(head, target)).await {
                 Ok(Some(file)) => file,
+                Ok(None) if self.is_s3() => return Ok(Err(directory_is_no_object())),
                 Ok(None) => return Box::pin(self.list_as_page(head, target)).await,
                 Err(error) => return Ok(Err(error)),
             },
@@ -71,6 +73,9 @@ impl<W: Wire> Context<W> {
             return Err(not_cached());
         }
         if stat.kind == FileKind::Directory {
+            if self.is_s3() {
+                return Err(directory_is_no_object());
+            }
             // rclone takes a path for a file unless it is redirected to one with a slash.
             if !request.is_of_directory {
                 self.add_slash(head, target);
@@ -118,10 +123,12 @@ impl<W: Wire> Context<W> {
         if request.is_of_directory {
             return Ok(None);
         }
-        if let Some(known) = self.peer.files.known(head.target, head.field("authorization")) {
-            let found = self.look_again(&known, head, &request, &caller).await;
+        let (name, proof) = self.kept_name(head, target);
+        if let Some(known) = self.peer.files.known(name, proof) {
+            let found = self.look_again(&known, (head, target), &request, &caller).await;
             if !matches!(found, Ok(true)) {
-                self.peer.files.close(head.target, head.field("authorization"));
+                let (name, proof) = self.kept_name(head, target);
+                self.peer.files.close(name, proof);
             }
             if found? {
                 return Ok(Some(known));
@@ -149,7 +156,8 @@ impl<W: Wire> Context<W> {
             Err(failure) => return Err(failure.into()),
         };
         let file = File::of(handle);
-        let key = Key { target: head.target.to_owned(), authorization: head.field("authorization").map(str::to_owned) };
+        let (name, proof) = self.kept_name(head, target);
+        let key = Key { target: name.to_owned(), authorization: proof.map(str::to_owned) };
         // The wish for a file that is cached is one of this request only.
         if !request.only_if_cached {
             self.peer.files.keep(key, file.clone(), place, self.received, rest_of(&caller.identity));
@@ -161,7 +169,7 @@ impl<W: Wire> Context<W> {
     async fn look_again(
         &mut self,
         known: &File,
-        head: &Head<'_>,
+        (head, target): (&Head<'_>, &Target<'_>),
         request: &OpenRequest,
         caller: &Arc<Caller>,
     ) -> Result<bool, ErrorAnswer> {
@@ -174,9 +182,18 @@ impl<W: Wire> Context<W> {
         let is_same = found?;
         // A request for what is cached has not asked the origin.
         if is_same && !request.only_if_cached {
-            self.peer.files.renew(head.target, head.field("authorization"), self.received, rest_of(&caller.identity));
+            let (name, proof) = self.kept_name(head, target);
+            self.peer.files.renew(name, proof, self.received, rest_of(&caller.identity));
         }
         Ok(is_same)
+    }
+
+    /// The text under which a file is kept open: the target with the proof of identity. In requests of S3 both change with the time.
+    fn kept_name<'b>(&'b self, head: &'b Head<'_>, target: &'b Target<'_>) -> (&'b str, Option<&'b str>) {
+        if self.is_s3() {
+            return (&target.path, self.signer.as_ref().map(|signer| signer.key_id.as_str()));
+        }
+        (head.target, head.field("authorization"))
     }
 
     /// Sends the planned part of a file.
@@ -301,6 +318,10 @@ fn cache_status(file: &File, ranges: &[ByteRange]) -> &'static str {
 const fn is_of_directory(kind: FailureKind) -> bool {
     use forebay_front::RefusalKind::{IsDirectory, NotFile};
     matches!(kind, FailureKind::IsDirectory | FailureKind::OriginRefused(IsDirectory | NotFile))
+}
+
+fn directory_is_no_object() -> ErrorAnswer {
+    Failure::new(FailureKind::IsDirectory, Side::Client, "it is a directory").into()
 }
 
 fn not_cached() -> ErrorAnswer {

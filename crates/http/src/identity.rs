@@ -1,6 +1,11 @@
 //! The identity of a client, and its rights.
 
-use crate::{error_answers::ErrorAnswer, peer::Login, request::Context, wire::Wire};
+use crate::{
+    error_answers::ErrorAnswer,
+    peer::{Login, Peer},
+    request::Context,
+    wire::Wire,
+};
 use forebay_auth::{Right, SecurityProtocol, Token, UnixTime, x509::Chain};
 use forebay_engine::{Caller, Client, ClientProtocol, OpenRequest};
 use forebay_front::{Connection, Failure, FailureKind};
@@ -32,11 +37,11 @@ impl<W: Wire> Context<W> {
         right: Right,
     ) -> Result<Admitted, ErrorAnswer> {
         let mut request = self.request_of(head, target)?;
+        if let Some(signer) = &self.signer {
+            return Ok(Admitted { caller: self.permit(&request, &signer.caller, right)?, request });
+        }
         let peer = Arc::clone(&self.peer);
-        let login = match peer.login.get() {
-            Some(login) => login,
-            None => Box::pin(peer.login.get_or_try_init(|| self.log_in(head))).await?,
-        };
+        let login = self.login(&peer, head).await?;
         if !login.is_proven {
             let token = request.token.take();
             let caller = self.bearer(token, &login.caller).await?;
@@ -62,10 +67,18 @@ impl<W: Wire> Context<W> {
         }
     }
 
+    /// The client as the connection has proven it, at the first request.
+    pub(crate) async fn login<'b>(&self, peer: &'b Peer, head: &Head<'_>) -> Result<&'b Login, ErrorAnswer> {
+        match peer.login.get() {
+            Some(login) => Ok(login),
+            None => Box::pin(peer.login.get_or_try_init(|| self.log_in(head))).await,
+        }
+    }
+
     /// The name in a request, with the token of the request.
     fn request_of(&self, head: &Head<'_>, target: &Target<'_>) -> Result<OpenRequest, ErrorAnswer> {
         let mut request: OpenRequest = RequestPath::parse(target.path.as_bytes())?.into();
-        match token_of(head, target)? {
+        match if self.is_s3() { None } else { token_of(head, target)? } {
             Some(token) if self.peer.state.front.takes_tokens() => request.token = Some(token),
             // Without rules of its own this server passes the token on to the origin.
             Some(token) => {
@@ -104,7 +117,7 @@ impl<W: Wire> Context<W> {
             .is_some_and(|facts| matches!(facts.peer, PeerCertificate::Verified(_) | PeerCertificate::Resumed(_)))
     }
 
-    fn facts(&self) -> ClientFacts {
+    pub(crate) fn facts(&self) -> ClientFacts {
         ClientFacts { address: self.peer.address, login: String::new(), is_tls: self.peer.is_tls() }
     }
 

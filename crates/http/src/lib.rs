@@ -18,8 +18,10 @@ mod options;
 mod output;
 mod peer;
 mod request;
+mod s3;
+mod s3_listing;
 mod state;
 mod wire;
 
 pub use http_front::HttpFront;
-pub use options::{Options, Tls};
+pub use options::{Bucket, Options, S3, Tls};

@@ -35,9 +35,9 @@ struct OpenFile<F, P> {
 /// The parts of a request that name a file and its client.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) struct Key {
-    /// As it was sent, with tokens in its query.
+    /// As it was sent, with tokens in its query; of S3 the path of the file.
     pub(crate) target: String,
-    /// The value of `Authorization`.
+    /// The value of `Authorization`; of S3 the id of the access key.
     pub(crate) authorization: Option<String>,
 }
 

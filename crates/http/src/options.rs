@@ -1,6 +1,7 @@
 //! Configuration of the front, and fixed limits.
 
 use forebay_net::TlsAcceptor;
+use forebay_types::Lfn;
 use std::time::Duration;
 
 /// Set-up of the HTTP front. The defaults suit a cache node that serves a cluster.
@@ -22,6 +23,24 @@ pub struct Options {
     pub cors_origins: Vec<String>,
     /// Name of this server in `Cache-Status`.
     pub host_name: String,
+    /// If set, all requests are those of S3.
+    pub s3: Option<S3>,
+}
+
+/// The dialect of S3.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct S3 {
+    pub buckets: Vec<Bucket>,
+    /// The domain of which buckets are subdomains; `None` if they are in the path only.
+    pub domain: Option<String>,
+}
+
+/// A bucket, which is a directory of files.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Bucket {
+    pub name: String,
+    /// The directory, as clients of other protocols name it.
+    pub path: Lfn,
 }
 
 /// How connections are encrypted.
@@ -43,6 +62,7 @@ impl Default for Options {
             write_stall_max: Duration::from_secs(60),
             cors_origins: Vec::new(),
             host_name: "forebay".to_owned(),
+            s3: None,
         }
     }
 }

@@ -5,10 +5,12 @@ use crate::{
     exchange::Exchange,
     output::Output,
     peer::Peer,
+    s3::{self, Signer, request_id},
     wire::{AnswerHead, Wire},
 };
 use forebay_engine::Engine;
 use forebay_front::{Backend, DeliveryError, Failure};
+use forebay_http_proto::s3::error_document;
 use forebay_http_proto::{Answer, Expectation, Framing, Head, Method, Refusal, Status, Target, Version, http_date};
 use forebay_types::{Outcome, Side};
 use std::sync::Arc;
@@ -24,6 +26,10 @@ pub(crate) struct Context<W> {
     pub(crate) hits: u64,
     /// Whether the connection ends with the answer in progress.
     pub(crate) is_ending: bool,
+    /// The signer of the request, of S3.
+    pub(crate) signer: Option<Signer>,
+    /// Name of the request for the log, of S3; empty otherwise.
+    request_id: String,
     /// Status of the delivery that follows the body, over HTTP/2.
     status: Option<String>,
     date: (i64, String),
@@ -65,6 +71,8 @@ impl<W: Wire> Context<W> {
             received: forebay_net::clock::monotonic(),
             hits: 0,
             is_ending: false,
+            signer: None,
+            request_id: String::new(),
             status: None,
             date: (0, String::new()),
         }
@@ -72,6 +80,9 @@ impl<W: Wire> Context<W> {
 
     /// Appends the answer to a request, or sends it if it is long.
     pub(crate) async fn answer(&mut self, head: &Head<'_>) -> Result<(), Broken> {
+        if self.is_s3() {
+            (self.signer, self.request_id) = (None, request_id());
+        }
         if let Err(error) = self.dispatch(head).await? {
             self.fail(head, error);
         }
@@ -92,6 +103,9 @@ impl<W: Wire> Context<W> {
             Ok(target) => target,
             Err(refusal) => return Ok(Err(refusal.into())),
         };
+        if self.is_s3() {
+            return Box::pin(self.dispatch_s3(head, &target)).await;
+        }
         match head.method {
             Method::Get | Method::Head | Method::Propfind if target.path == "*" => {
                 Ok(Err(ErrorAnswer::of_client(Status::BAD_REQUEST, "the request names no path")))
@@ -112,7 +126,7 @@ impl<W: Wire> Context<W> {
     }
 
     /// Lists what the server can do. Needs no authorization: XrdClHttp asks once for each host, without a token.
-    fn options(&mut self, head: &Head<'_>) {
+    pub(crate) fn options(&mut self, head: &Head<'_>) {
         let answer = Answer::new(Status::OK, Framing::Length(0));
         let mut answer = answer.with("DAV", "1").with("Allow", ALLOW).with("MS-Author-Via", "DAV");
         if head.field("access-control-request-method").is_some() {
@@ -123,9 +137,17 @@ impl<W: Wire> Context<W> {
         self.write_head(head, answer);
     }
 
+    /// Whether requests are those of S3.
+    pub(crate) fn is_s3(&self) -> bool {
+        self.peer.state.options.s3.is_some()
+    }
+
     /// Appends the head of an answer.
     pub(crate) fn write_head(&mut self, head: &Head<'_>, mut answer: Answer) {
         self.share(head, &mut answer);
+        if !self.request_id.is_empty() {
+            answer.add("x-amz-request-id", &self.request_id);
+        }
         let now = forebay_net::clock::now_unix();
         if self.date.0 != now {
             self.date = (now, http_date(now));
@@ -175,7 +197,9 @@ impl<W: Wire> Context<W> {
 
     /// Appends an error. The connection lives on: the request has been read.
     pub(crate) fn fail(&mut self, head: &Head<'_>, error: ErrorAnswer) {
-        let ErrorAnswer { status, text, side, challenge, fields } = error;
+        let named = self.is_s3().then(|| error.for_s3());
+        let ErrorAnswer { status, text, side, challenge, fields, .. } = error;
+        let status = named.map_or(status, |(status, _)| status);
         self.peer.metrics.add_client_error(side);
         let mut answer = Answer::new(status, Framing::None);
         if let Some(challenge) = challenge {
@@ -189,8 +213,13 @@ impl<W: Wire> Context<W> {
         }
         // A client that waits for an interim answer may send its body or not: where its next request begins is not known.
         self.is_ending |= head.expectation != Expectation::None;
-        let text = format!("{}: {}\n", side.as_str(), text.replace(['\r', '\n'], " "));
-        self.write_text(head, answer, "text/plain; charset=utf-8", &text);
+        let text = format!("{}: {}", side.as_str(), text.replace(['\r', '\n'], " "));
+        if let Some((_, code)) = named {
+            let resource = head.target.split('?').next().unwrap_or_default();
+            let text = error_document(code, &text, resource, &self.request_id);
+            return self.write_text(head, answer, s3::XML, &text);
+        }
+        self.write_text(head, answer, "text/plain; charset=utf-8", &format!("{text}\n"));
     }
 
     /// Appends the answer to a request that could not be read. The connection ends with it.

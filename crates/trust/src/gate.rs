@@ -11,8 +11,9 @@ use crate::{
     reloading_file::{LoadError, ReloadingFile},
 };
 use forebay_auth::{
-    Credentials, Decision, Identity, Issuers, KeySet, Keytab, Offer, Permitted, Right, SecurityProtocol, SssParams,
-    SssSeen, Token, TokenError, UnixTime, VerifiedTokens, ZtnParams,
+    AccessKeys, Credentials, Decision, Identity, Issuers, KeySet, Keytab, Method, Offer, Permitted, Right,
+    SecurityProtocol, ShownSignature, SignatureError, SignedRequest, SssParams, SssSeen, Token, TokenError, UnixTime,
+    VerifiedTokens, ZtnParams,
     gsi::{GsiServerSettings, SharedHalf},
     write_offers,
     x509::Credential,
@@ -48,6 +49,7 @@ pub struct Gate {
     pub(crate) origins: Arc<OriginCredentials>,
     pub(crate) grid: Option<GridFiles>,
     pub(crate) keytab: Option<ReloadingFile<Keytab>>,
+    access_keys: Option<ReloadingFile<AccessKeys>>,
     pub(crate) sss_seen: SssSeen,
     issuers: RwLock<Arc<Issuers>>,
     /// Keys of issuers from files.
@@ -99,6 +101,7 @@ impl Gate {
             (_, false) => None,
         };
         let keytab = options.keytab.as_deref().filter(|_| uses(SecurityProtocol::Sss)).map(watch_keytab).transpose()?;
+        let access_keys = options.access_keys.as_deref().map(watch_access_keys).transpose()?;
         let mut key_files = Vec::new();
         for (url, path) in &options.key_files {
             key_files.push((url.clone(), watch_keys(path)?));
@@ -114,7 +117,8 @@ impl Gate {
             issuer_keys.push(opened);
         }
         let (host, issuers) = (files.host.clone(), RwLock::new(Arc::new(issuers)));
-        let gate = Self { options, host, grid, keytab, issuers, key_files, issuer_keys, ..Self::wide_open() };
+        let gate =
+            Self { options, host, grid, keytab, access_keys, issuers, key_files, issuer_keys, ..Self::wide_open() };
         gate.take_keys();
         Ok(gate)
     }
@@ -127,6 +131,7 @@ impl Gate {
             origins: Arc::new(OriginCredentials::none("")),
             grid: None,
             keytab: None,
+            access_keys: None,
             sss_seen: SssSeen::default(),
             issuers: RwLock::default(),
             key_files: Vec::new(),
@@ -166,6 +171,9 @@ impl Gate {
         }
         if let Some(keytab) = &self.keytab {
             keytab.refresh_and_log();
+        }
+        if let Some(access_keys) = &self.access_keys {
+            access_keys.refresh_and_log();
         }
         let mut has_changed = false;
         for (_, keys) in &self.key_files {
@@ -332,6 +340,25 @@ impl Gate {
         verified.map_err(|error| Refusal::new(SecurityProtocol::Ztn, error))
     }
 
+    /// The identity of the client that has signed a request of S3, and the id of its key; `None` if the request is not signed.
+    ///
+    /// # Errors
+    /// If the signature is refused.
+    pub fn signer(
+        &self,
+        request: &SignedRequest<'_>,
+        client: &ClientFacts,
+        now: UnixTime,
+    ) -> Result<Option<(String, Identity)>, SignatureError> {
+        let Some(shown) = ShownSignature::of(request)? else { return Ok(None) };
+        let keys = self.access_keys.as_ref().ok_or(SignatureError::UnknownKey)?.get();
+        let key = keys.get(&shown.key_id).ok_or(SignatureError::UnknownKey)?;
+        shown.check(key, request, now)?;
+        let host = client.address.ip().to_string();
+        let (user, groups) = (Some(key.user.clone()), key.groups.clone());
+        Ok(Some((shown.key_id, Identity { user, groups, ..Identity::of(Method::AccessKey, &host) })))
+    }
+
     /// Refuses tokens sent over an insecure connection.
     ///
     /// # Errors
@@ -388,6 +415,14 @@ impl GridFiles {
 fn watch_keytab(path: &Path) -> Result<ReloadingFile<Keytab>, LoadError> {
     let file = path.to_owned();
     ReloadingFile::read(vec![path.to_owned()], move || Ok(Keytab::parse(&read_secret(&file, true)?)?))
+}
+
+fn watch_access_keys(path: &Path) -> Result<ReloadingFile<AccessKeys>, LoadError> {
+    let file = path.to_owned();
+    ReloadingFile::read(vec![path.to_owned()], move || {
+        let named = |error| format!("{}: {error}", file.display());
+        Ok(AccessKeys::parse(&read_secret(&file, true)?).map_err(named)?)
+    })
 }
 
 fn watch_keys(path: &Path) -> Result<ReloadingFile<KeySet>, LoadError> {

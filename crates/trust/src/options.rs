@@ -18,6 +18,8 @@ pub struct SecurityOptions {
     /// Requirements on certificate chains.
     pub trust: TrustRules,
     pub keytab: Option<PathBuf>,
+    /// File of the access keys of clients of S3.
+    pub access_keys: Option<PathBuf>,
     /// Whether clients on this machine may send tokens unencrypted.
     pub takes_plain_tokens_on_loopback: bool,
     /// Interval in which files are checked for changes.
@@ -49,6 +51,7 @@ impl Default for SecurityOptions {
             voms_dir: PathBuf::from("/etc/grid-security/vomsdir"),
             trust: TrustRules::default(),
             keytab: None,
+            access_keys: None,
             takes_plain_tokens_on_loopback: false,
             refresh_interval: Duration::from_secs(60),
             allows_unsigned_gsi: false,

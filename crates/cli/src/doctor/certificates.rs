@@ -3,7 +3,7 @@
 use super::finding::{Findings, Level, Subject};
 use crate::{node::gate, text};
 use forebay_auth::{
-    AccessKey, Keytab, SecurityProtocol, Token, UnixTime,
+    AccessKey, AccessKeys, Keytab, SecurityProtocol, Token, UnixTime,
     x509::{Credential, check_host},
 };
 use forebay_trust::{Authorities, OriginProof, read, read_secret};
@@ -104,6 +104,10 @@ pub(super) fn check_secrets(subject: &Subject<'_>, findings: &mut Findings) {
         && let Some(keytab) = &config.security.keytab
     {
         check_keytab(keytab, findings);
+    }
+    if let Some(keys) = &config.security.access_keys {
+        let parse = |bytes: &[u8]| AccessKeys::parse(bytes).map(drop).map_err(|error| error.to_string());
+        check_secret(keys, "file of access keys", parse, "write it as ~/.aws/credentials has it", findings);
     }
     for rule in &config.credentials.rules {
         match &rule.proof {

@@ -7,13 +7,21 @@ use forebay_http::HttpFront;
 use forebay_net::Listener;
 use forebay_proto::TlsPolicy;
 use forebay_server::{Server, Shared, Tls};
-use std::sync::Arc;
+use std::{net::SocketAddr, sync::Arc};
 use tokio::{sync::watch, task::JoinSet};
 
-/// Listeners of both protocols, and of HTTP only.
+/// Listeners of both protocols, of HTTP only, and of S3.
 pub(super) struct Listeners {
     pub(super) of_root: Vec<Listener>,
     pub(super) of_http: Vec<Listener>,
+    pub(super) of_s3: Vec<Listener>,
+}
+
+impl Listeners {
+    /// The addresses of the three kinds.
+    pub(super) fn addresses(&self) -> [Vec<SocketAddr>; 3] {
+        [&self.of_root, &self.of_http, &self.of_s3].map(|kind| kind.iter().map(Listener::address).collect())
+    }
 }
 
 /// Serves the clients of `listeners` until `stop` is true.
@@ -25,19 +33,21 @@ pub(super) fn serve(
     stop: &watch::Sender<bool>,
 ) -> anyhow::Result<JoinSet<()>> {
     let config = &settings.config;
-    let http: Arc<dyn SecondProtocol> = Arc::new(HttpFront::new(Arc::clone(&front), http_options(settings)?));
+    let options = http_options(settings)?;
+    let s3 = forebay_http::Options { s3: Some(config.s3.options.clone()), ..options.clone() };
+    let http: Arc<dyn SecondProtocol> = Arc::new(HttpFront::new(Arc::clone(&front), options));
+    let s3: Arc<dyn SecondProtocol> = Arc::new(HttpFront::new(Arc::clone(&front), s3));
     let server = Server::new(front, forebay_server::Options { tls, ..config.server.options.clone() });
     let beside = config.http.is_shared.then(|| Arc::clone(&http));
     let of_root = listeners
         .of_root
         .into_iter()
         .map(|listener| (listener, Shared { with: beside.clone(), is_without_root: false }));
-    let of_http = listeners
-        .of_http
-        .into_iter()
-        .map(|listener| (listener, Shared { with: Some(Arc::clone(&http)), is_without_root: true }));
+    let alone = |protocol: &Arc<dyn SecondProtocol>| Shared { with: Some(Arc::clone(protocol)), is_without_root: true };
+    let of_http = listeners.of_http.into_iter().map(|listener| (listener, alone(&http)));
+    let of_s3 = listeners.of_s3.into_iter().map(|listener| (listener, alone(&s3)));
     let mut fronts = JoinSet::new();
-    for (listener, shared) in of_root.chain(of_http) {
+    for (listener, shared) in of_root.chain(of_http).chain(of_s3) {
         let (server, stopped) = (server.clone(), super::wait_for(stop.subscribe()));
         fronts.spawn(async move { server.serve_shared(listener, shared, stopped).await });
     }

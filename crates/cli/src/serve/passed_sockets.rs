@@ -88,14 +88,14 @@ impl PassedSockets {
             let address = socket.address();
             if !name.starts_with(KEPT_PREFIX) {
                 return Err(format!(
-                    "the service manager passed a socket for {address} (`{name}`), which is in neither `server.listen` nor \
-                     `http.listen`: add the address, or remove it from the socket unit"
+                    "the service manager passed a socket for {address} (`{name}`), which is in none of `server.listen`, `http.listen` and \
+                     `s3.listen`: add the address, or remove it from the socket unit"
                 ));
             }
             tracing::info!(%address, "the address is not configured any more; its socket is closed");
             manager.forget(&name);
         }
-        let own = bound.addresses.iter().chain(&bound.http_addresses);
+        let own = bound.addresses.iter().chain(&bound.http_addresses).chain(&bound.s3_addresses);
         for socket in own.filter(|socket| !self.addresses.contains(&socket.address())) {
             manager.keep(&name_of(socket.address()), socket);
         }
@@ -120,7 +120,7 @@ mod tests {
     }
 
     fn nothing_bound() -> Bound {
-        Bound { addresses: Vec::new(), http_addresses: Vec::new(), admin_socket: None }
+        Bound { addresses: Vec::new(), http_addresses: Vec::new(), s3_addresses: Vec::new(), admin_socket: None }
     }
 
     #[test]

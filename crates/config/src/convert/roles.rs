@@ -28,6 +28,11 @@ pub(crate) fn settle_role(raw: &Raw, config: &mut Config, checker: &mut Checker<
             checker.refuse(setting, span, text);
         }
         config.http.is_shared = false;
+        if !config.s3.listen.is_empty() {
+            let text =
+                "a manager serves root:// only, because clients of S3 cannot follow its redirects: leave this out";
+            checker.refuse("s3.listen", raw.s3.listen.span(), text);
+        }
     }
     config.engine.honours_access_times = config.is_direct();
     config.engine.publishes_complete = role == Role::Filler;

@@ -11,6 +11,7 @@ mod source;
 mod storage;
 
 pub(crate) use declare::{Mistakes, Section, Setting, Table, Unknown, Written};
+pub(crate) use http::RawBucket;
 pub(crate) use namespace::{RawExport, RawReadAhead, RawRule};
 pub(crate) use records::RawSearch;
 pub(crate) use security::{RawBinding, RawCredential, RawGrant, RawIssuer};
@@ -64,6 +65,8 @@ macro_rules! file {
 file! {
     server: server::RawServer,
     http: http::RawHttp,
+    s3: http::RawS3,
+    bucket: Vec<Spanned<RawBucket>>,
     tls: RawTls,
     authentication: security::RawAuthentication,
     binding: Vec<Spanned<RawBinding>>,

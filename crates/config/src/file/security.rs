@@ -100,7 +100,7 @@ section! {
         /// Rights: `read`, `list`, `stat`, `admin` (remove files from the cache). `read` and `list` include `stat`. An empty list
         /// denies access.
         rights: List<Right> = Value::none().sample(r#"["read", "list"]"#),
-        /// Authentication methods of the client, any of `gsi`, `tls`, `token`, `sss`, `unix`, `host`, `none`. Default: all.
+        /// Authentication methods of the client, any of `gsi`, `tls`, `token`, `access-key`, `sss`, `unix`, `host`, `none`. Default: all.
         methods: List<Method> => who.methods = Value::none().sample(r#"["gsi", "token"]"#),
         /// Local user name. In this and the following settings `*` matches any run of characters.
         user: Line => who.user = Value::none().sample(r#""prod*""#),
