@@ -30,7 +30,7 @@ const STALL_MAX: Duration = Duration::from_secs(10);
 
 /// Time for which bytes that were fetched ahead stay in memory for a reader that does not come to them. After it their blocks are made
 /// whole and go to the disk.
-const HOLD_MAX: Duration = Duration::from_secs(30);
+const HOLD_MAX: Duration = Duration::from_secs(10);
 
 /// Time after which bytes that are held are given up if no client has the file open. Some close it and open it again.
 const HOLD_CLOSED: Duration = Duration::from_secs(2);
