@@ -201,12 +201,14 @@ section! {
         site: Line => site = Value::none().sample(r#""EXAMPLE_SITE""#),
         /// Name of this server at the site.
         instance: Line => instance = Value::default(r#""forebay""#),
-        /// Time after which records are sent even if their datagram is not full.
-        flush_interval: Time<1_000, 600_000> => flush = Value::default(r#""30s""#),
+        /// Time after which records are sent even if their datagram is not full. Collectors know the times of opens and closes by their
+        /// datagrams.
+        flush_interval: Time<1_000, 600_000> => flush = Value::default(r#""5s""#),
         /// Interval of reports on files that stay open.
         progress_interval: Time<1_000> => progress = Value::default(r#""5m""#),
-        /// Interval at which the identity of the server is sent again.
-        identity_interval: Time<1_000> => identity = Value::default(r#""5m""#),
+        /// Interval at which the identity of the server is sent again. Collectors that start later, or forget it after five minutes, do not
+        /// know the site until then.
+        identity_interval: Time<1_000> => identity = Value::default(r#""60s""#),
         /// Size of datagrams in bytes. Larger ones than the default are sent in fragments by most networks.
         datagram_bytes: Number<usize, 512, 65_472> => datagram_bytes = Value::default("1472"),
         /// Receivers of summary reports: counters of the server as XML, as by the directive `xrd.report` of XRootD.

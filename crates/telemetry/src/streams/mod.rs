@@ -75,9 +75,11 @@ impl Default for StreamOptions {
             site: String::new(),
             instance: "forebay".to_owned(),
             port: 1094,
-            flush: Duration::from_secs(30),
+            // Collectors take the times of opens and closes from their datagrams.
+            flush: Duration::from_secs(5),
             progress: Duration::from_secs(300),
-            identity: Duration::from_secs(300),
+            // Collectors forget it after five minutes, and each datagram may be lost.
+            identity: Duration::from_secs(60),
             // With the headers of IP and UDP one Ethernet frame, so that networks do not fragment it.
             datagram_bytes: 1472,
             summary_collectors: Vec::new(),

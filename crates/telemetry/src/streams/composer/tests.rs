@@ -3,6 +3,7 @@
 use super::*;
 use crate::{FileBytes, Metrics, OpenHandle, ReadKind, file_events::ClientProtocol};
 use forebay_types::Outcome;
+use std::time::Duration;
 
 const START: i64 = 1_700_000_000;
 
@@ -22,7 +23,8 @@ const DISCONNECT: u8 = 4;
 
 impl Bench {
     fn new() -> Self {
-        let options = StreamOptions { site: "LAB".to_owned(), ..StreamOptions::default() };
+        let (site, flush) = ("LAB".to_owned(), Duration::from_secs(30));
+        let options = StreamOptions { site, flush, ..StreamOptions::default() };
         Self { composer: Composer::new(options, START), metrics: Metrics::new(), opens: 0 }
     }
 
