@@ -17,9 +17,10 @@ use std::{
     io,
     sync::{
         Arc,
+        atomic::{AtomicUsize, Ordering::Relaxed},
         mpsc::{self, Receiver, RecvTimeoutError, SyncSender},
     },
-    thread,
+    thread::{self, Thread},
     time::Duration,
 };
 
@@ -32,6 +33,13 @@ const EVENTS_MAX: usize = 40_000;
 
 /// The thread looks at the clock at least this often.
 const TICK: Duration = Duration::from_millis(250);
+
+/// The thread's rest after it has taken everything, unless many events arrive: waking it for each event costs a request more than all the
+/// rest of an output.
+const REST: Duration = Duration::from_millis(20);
+
+/// Events after which the thread is woken from its rest.
+const EVENTS_TO_WAKE: usize = 1_000;
 
 /// Where accounting streams are sent, and how.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -93,6 +101,9 @@ impl Default for StreamOptions {
 #[derive(Clone, Debug)]
 pub struct Streams {
     queue: SyncSender<Event>,
+    thread: Thread,
+    /// Events that were handed over.
+    events: Arc<AtomicUsize>,
     metrics: Metrics,
     /// Without collectors of them, events are not needed.
     takes_events: bool,
@@ -137,22 +148,29 @@ impl Streams {
         let summaries = Summaries::new(options.clone(), clock(), metrics.clone())?;
         let composer = Composer::new(options, clock());
         let sender = Sender { composer, socket, summaries, clock };
-        thread::Builder::new().name("streams".to_owned()).spawn(move || sender.run(&events))?;
-        Ok(Self { queue, metrics, takes_events })
+        let running = thread::Builder::new().name("streams".to_owned()).spawn(move || sender.run(&events))?;
+        Ok(Self { queue, thread: running.thread().clone(), events: Arc::default(), metrics, takes_events })
     }
 
     /// Sends all waiting records, for `patience` at most. Blocking.
     pub fn flush(&self, patience: Duration) {
         let (done, sent) = mpsc::sync_channel(1);
         if self.queue.try_send(Event::Flush(done)).is_ok() {
+            self.thread.unpark();
             // A resolver that hangs does not delay the end of the process.
             let _ = sent.recv_timeout(patience);
         }
     }
 
     fn hand_over(&self, event: Event) {
-        if self.takes_events && self.queue.try_send(event).is_err() {
+        if !self.takes_events {
+            return;
+        }
+        if self.queue.try_send(event).is_err() {
             self.metrics.add_stream_event_dropped(1);
+        }
+        if self.events.fetch_add(1, Relaxed).is_multiple_of(EVENTS_TO_WAKE) {
+            self.thread.unpark();
         }
     }
 }
@@ -197,27 +215,37 @@ impl Sender {
     /// Encodes and sends until all queues are gone.
     fn run(mut self, events: &Receiver<Event>) {
         loop {
-            let event = events.recv_timeout(TICK);
-            let now = (self.clock)();
-            self.composer.handle_time(now);
-            self.summaries.handle_time(now);
-            let mut done = None;
-            match event {
-                Ok(Event::Open(opened)) => self.composer.open(*opened, now),
-                Ok(Event::Close(closed)) => self.composer.close(*closed, now),
-                Ok(Event::Flush(reply)) => {
-                    self.composer.finish(now);
-                    done = Some(reply);
-                }
-                Err(RecvTimeoutError::Timeout) => {}
+            match events.recv_timeout(TICK) {
+                Ok(event) => self.follow(Some(event)),
+                Err(RecvTimeoutError::Timeout) => self.follow(None),
                 Err(RecvTimeoutError::Disconnected) => return,
             }
-            while let Some(datagram) = self.composer.poll_datagram() {
-                self.socket.send(&datagram, now);
+            while let Ok(event) = events.try_recv() {
+                self.follow(Some(event));
             }
-            if let Some(reply) = done {
-                let _ = reply.send(());
+            thread::park_timeout(REST);
+        }
+    }
+
+    fn follow(&mut self, event: Option<Event>) {
+        let now = (self.clock)();
+        self.composer.handle_time(now);
+        self.summaries.handle_time(now);
+        let mut done = None;
+        match event {
+            Some(Event::Open(opened)) => self.composer.open(*opened, now),
+            Some(Event::Close(closed)) => self.composer.close(*closed, now),
+            Some(Event::Flush(reply)) => {
+                self.composer.finish(now);
+                done = Some(reply);
             }
+            None => {}
+        }
+        while let Some(datagram) = self.composer.poll_datagram() {
+            self.socket.send(&datagram, now);
+        }
+        if let Some(reply) = done {
+            let _ = reply.send(());
         }
     }
 }
