@@ -32,7 +32,7 @@ struct Trial {
     has_begun: bool,
 }
 
-/// What a disk has done in some time.
+/// Work of a disk in some time.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sample {
     /// The work of the reads that have ended, in any unit.

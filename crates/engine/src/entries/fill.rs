@@ -156,7 +156,7 @@ impl Fill {
         self.wanted_len - self.wanted_len / 4
     }
 
-    /// Resolves when [`Self::is_used`].
+    /// Resolves when [`Self::is_used`] is true, at once if it is.
     pub(crate) async fn used(&self) {
         self.when(|| self.is_used().then_some(())).await;
     }
