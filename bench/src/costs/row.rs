@@ -1,6 +1,6 @@
 //! The rows that are counted: one operation of each kind that a warm cache answers.
 
-use super::scene::SMALL_FILES;
+use super::scene::{MANY_FILES, SMALL_FILES};
 use crate::load::{Operation, Order};
 use anyhow::{Result, bail};
 
@@ -18,6 +18,20 @@ pub(crate) struct Row {
     pub(crate) batches: u16,
     /// Whether other clients have the files open, which saves the server from loading their entries.
     pub(crate) use_by_others: UseByOthers,
+    pub(crate) files: Files,
+    /// Whether the file is dropped from the page cache before each batch: reads come from the disk.
+    pub(crate) is_from_device: bool,
+}
+
+/// The files of a row.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Files {
+    /// One, which is read.
+    Large,
+    /// A few, opened in turn.
+    Small,
+    /// Many, opened in turn. The work after a close, until the server has dropped the state of the file, counts as well.
+    Many,
 }
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -44,23 +58,27 @@ const fn read(name: &'static str, len: u32, pipeline: u16, batches: u16) -> Row 
         pipeline,
         batches,
         use_by_others: UseByOthers::Any,
+        files: Files::Large,
+        is_from_device: false,
     }
 }
 
 const fn opens(name: &'static str, batches: u16) -> Row {
-    Row { operation: Operation::OpenStatClose, ..read(name, 0, 1, batches) }
+    Row { operation: Operation::OpenStatClose, files: Files::Small, ..read(name, 0, 1, batches) }
 }
 
 /// All rows, cheap ones first.
-pub(crate) const ROWS: [Row; 8] = [
+pub(crate) const ROWS: [Row; 10] = [
     read("read-4k", 4 << 10, 1, 100),
     read("read-4k-x16", 4 << 10, 16, 20),
     read("read-128k", 128 << 10, 1, 50),
+    Row { is_from_device: true, ..read("disk-32k", 32 << 10, 1, 25) },
     Row { order: Order::Sequential, ..read("read-1m", 1 << 20, 1, 16) },
     Row { operation: Operation::PageRead { len: 64 << 10 }, ..read("pgread-64k", 0, 1, 25) },
     Row { operation: Operation::ReadVector { elements: 64, len: 16 << 10 }, ..read("readv-64x16k", 0, 1, 10) },
     Row { use_by_others: UseByOthers::Open, ..opens("open-in-use", 100) },
     Row { use_by_others: UseByOthers::Closed, ..opens("open-stat-close", SMALL_FILES) },
+    Row { use_by_others: UseByOthers::Closed, files: Files::Many, ..opens("open-many", MANY_FILES / 4) },
 ];
 
 /// The rows whose names are among `names`; all of them when there are none.

@@ -1,13 +1,15 @@
 //! The set-up of a count: files, an origin, and a cache that holds all of them within an instrument.
 
 use super::instrument::{Count as _, Instrument};
-use super::row::{Row, UseByOthers};
+use super::row::{Files, Row, UseByOthers};
 use crate::file::make_file;
 use crate::load::{Bound, Entry, Load, LoadFile, LoadOptions, Operation, Order, open_session};
 use crate::process::{Program, Server, ready_address};
+use crate::store::{files_of, make_store};
 use anyhow::{Context as _, Result, bail, ensure};
 use forebay_net::clock;
 use rustix::thread::sched_getaffinity;
+use std::fs::File;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
@@ -20,6 +22,9 @@ const LARGE_LEN: u64 = 16 << 20;
 /// Files that are opened and closed in turn.
 pub(crate) const SMALL_FILES: u16 = 8;
 const SMALL_FILE_LEN: u64 = 16 << 10;
+
+/// Files in the store from the start, which are opened and closed one after the other.
+pub(crate) const MANY_FILES: u16 = 2000;
 
 /// Reads that warm the cache.
 const WARM_READ_LEN: u32 = 1 << 20;
@@ -47,6 +52,7 @@ pub(crate) struct Scene {
     forebay: PathBuf,
     large: LoadFile,
     small: Vec<LoadFile>,
+    many: Vec<LoadFile>,
     origin: Server,
     // Last, so that the servers are stopped before their files go.
     dir: TempDir,
@@ -70,7 +76,8 @@ impl Scene {
         let small = small.collect::<Result<_>>()?;
         let program = serve(forebay, &["--export-dir".as_ref(), export.as_os_str()]);
         let origin = start("origin", &program, &dir.path().join("origin.log"))?;
-        Ok(Self { forebay: forebay.to_owned(), large, small, origin, dir })
+        let many = files_of(MANY_FILES.into());
+        Ok(Self { forebay: forebay.to_owned(), large, small, many, origin, dir })
     }
 
     /// Starts a cache within the instrument that `wrap` makes, and has it fetch everything.
@@ -83,6 +90,7 @@ impl Scene {
         let dir = tempfile::Builder::new().prefix(name).tempdir_in(&self.dir)?.keep();
         let origin = format!("root://{}", self.origin.address());
         let store = dir.join("store");
+        make_store(&store, MANY_FILES.into())?;
         let args = [
             "--origin".as_ref(),
             origin.as_ref(),
@@ -93,17 +101,17 @@ impl Scene {
         ];
         let (instrument, program) = wrap(serve(&self.forebay, &args), &dir);
         let server = start(name, &on_one_processor(program)?, &dir.join("log"))?;
-        let mut watched = Watched { scene: self, server, instrument };
+        let stored = store.join(self.large.path.trim_start_matches('/'));
+        let mut watched = Watched { scene: self, server, instrument, stored };
         watched.warm(cancelled)?;
         Ok(watched)
     }
 
     fn load(&self, row: &Row, server: SocketAddr) -> Result<Load> {
-        let files = match row.operation {
-            Operation::OpenStatClose | Operation::OpenReadClose => self.small.clone(),
-            Operation::Read { .. } | Operation::ReadVector { .. } | Operation::PageRead { .. } => {
-                vec![self.large.clone()]
-            }
+        let files = match row.files {
+            Files::Large => vec![self.large.clone()],
+            Files::Small => self.small.clone(),
+            Files::Many => self.many.clone(),
         };
         let (operation, order, pipeline) = (row.operation, row.order, row.pipeline);
         Load::prepare(&LoadOptions {
@@ -124,6 +132,8 @@ pub(crate) struct Watched<'a, I> {
     scene: &'a Scene,
     server: Server,
     instrument: I,
+    /// The large file in the store.
+    stored: PathBuf,
 }
 
 impl<I: Instrument> Watched<'_, I> {
@@ -144,14 +154,18 @@ impl<I: Instrument> Watched<'_, I> {
         // The first slice holds what is done once for each connection.
         for slice in 0..=SLICES {
             if row.use_by_others == UseByOthers::Closed {
-                // sleep: the server does not report this, but its threads sleep afterwards.
-                std::thread::sleep(FORGET_TIME);
-                wait_until_asleep(pid)?;
+                await_closes(pid)?;
                 self.instrument.cut(pid)?;
             }
             for _ in 0..row.batches {
                 wait_until_asleep(pid)?;
+                if row.is_from_device {
+                    drop_pages(&self.stored)?;
+                }
                 load.run_in_step(Bound::Operations(row.pipeline.into()), cancelled, || wait_until_asleep(pid))?;
+            }
+            if row.files == Files::Many {
+                await_closes(pid)?;
             }
             wait_until_asleep(pid)?;
             let count = self.instrument.cut(pid)?;
@@ -165,17 +179,20 @@ impl<I: Instrument> Watched<'_, I> {
 
     /// Reads everything twice, then waits until what follows from that is done.
     fn warm(&mut self, cancelled: &AtomicBool) -> Result<()> {
-        let row = |operation| Row {
+        let row = |files, operation| Row {
             name: "",
             operation,
             order: Order::Sequential,
             pipeline: 1,
             batches: 1,
             use_by_others: UseByOthers::Any,
+            files,
+            is_from_device: false,
         };
         let rows = [
-            (row(Operation::Read { len: WARM_READ_LEN }), LARGE_LEN / u64::from(WARM_READ_LEN)),
-            (row(Operation::OpenReadClose), SMALL_FILES.into()),
+            (row(Files::Large, Operation::Read { len: WARM_READ_LEN }), LARGE_LEN / u64::from(WARM_READ_LEN)),
+            (row(Files::Small, Operation::OpenReadClose), SMALL_FILES.into()),
+            (row(Files::Many, Operation::OpenStatClose), MANY_FILES.into()),
         ];
         for (row, operations) in rows.iter().chain(&rows) {
             let mut load = self.scene.load(row, self.server.address())?;
@@ -214,6 +231,21 @@ fn on_one_processor(program: Program) -> Result<Program> {
     let mut args = vec!["--cpu-list".into(), processor.to_string().into(), program.path.into_os_string()];
     args.extend(program.args);
     Ok(Program { path: "taskset".into(), args, ..program })
+}
+
+/// Drops a file from the page cache. One that lies in memory stays there.
+fn drop_pages(path: &Path) -> Result<()> {
+    let file = File::open(path).with_context(|| format!("cannot open {}", path.display()))?;
+    // Pages that are still to be written are not dropped.
+    file.sync_all()?;
+    Ok(rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed)?)
+}
+
+/// Waits until process `pid` has dropped the state of files that were closed.
+fn await_closes(pid: u32) -> Result<()> {
+    // sleep: the server does not report this, but its threads sleep afterwards.
+    std::thread::sleep(FORGET_TIME);
+    wait_until_asleep(pid)
 }
 
 /// Waits until every thread of process `pid` sleeps: then it has done all there was to do.
