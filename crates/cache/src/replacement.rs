@@ -1,7 +1,8 @@
 //! Replacement policies, which select the entry that is worth least, behind one interface, [`Replacement`].
 //!
 //! A policy holds no key and reads no clock: entries are numbers with a size, a time of last use and a [`Partition`], and about
-//! a hundred bytes each. Given the same calls it gives the same answers. All calls cost O(log n), in the mean of many.
+//! a hundred bytes each. Given the same calls it gives the same answers. All calls cost O(log n) at most,
+//! unless upkeep is postponed: then they do in the mean of many.
 
 mod entries;
 mod line;

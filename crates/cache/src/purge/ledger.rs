@@ -59,8 +59,9 @@ impl Ledger {
         Self::of(rules, Entries::sparse())
     }
 
-    /// A ledger without entries, for those with numbers below `count`, of which many are known at a time: it is faster, and takes four bytes for
-    /// each number. Others are not taken in.
+    /// A ledger without entries, for simulations: of entries with numbers below `count`, four bytes for each; others are not taken in. It
+    /// gives the same victims in less time, but the order of entries is corrected only when victims are sought, so that one call may
+    /// take long. A server must not use it, because its writes wait for the lock of the ledger.
     pub fn of_dense_numbers(rules: &PurgeRules, count: usize) -> Self {
         Self::of(rules, Entries::dense(count))
     }

@@ -102,8 +102,7 @@ pub(crate) struct Record {
     pub(crate) facts: Facts,
     /// The rank of the entry; the lowest goes first.
     pub(crate) rank: u64,
-    /// The rank by which it stands in its queue: at most `rank`. A use raises the rank alone, and the entry is moved when it is the
-    /// first of its queue, once for all uses until then.
+    /// The rank by which it stands in its queue: at most `rank`, and lower only while its upkeep is postponed.
     pub(crate) queued: u64,
     pub(crate) key_hash: u32,
     pub(crate) uses: u8,
@@ -128,6 +127,16 @@ pub(crate) struct Entries {
     records: Vec<Option<Record>>,
     free: Vec<Slot>,
     slots: Slots,
+}
+
+/// When the order of entries is corrected after a use.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Upkeep {
+    /// With the use. No call takes long.
+    AtOnce,
+    /// When the entry is the first of its queue, once for all uses until then: less work in sum, but a call after many uses
+    /// corrects many entries.
+    Postponed,
 }
 
 /// The slots of entries by their numbers.
@@ -234,9 +243,17 @@ impl Entries {
         Self { records: Vec::new(), free: Vec::new(), slots: Slots::Sparse(HashMap::default()) }
     }
 
-    /// Without entries, for those with numbers below `count`; others are not taken in. A number takes four bytes.
+    /// Without entries, for those with numbers below `count`; others are not taken in. A number takes four bytes. Upkeep is postponed.
     pub(crate) fn dense(count: usize) -> Self {
         Self { records: Vec::new(), free: Vec::new(), slots: Slots::Dense(vec![NO_SLOT; count]) }
+    }
+
+    /// When policies correct the order of these entries.
+    pub(crate) const fn upkeep(&self) -> Upkeep {
+        match self.slots {
+            Slots::Sparse(_) => Upkeep::AtOnce,
+            Slots::Dense(_) => Upkeep::Postponed,
+        }
     }
 
     /// Keeps a parked record; `None` when the entry is known already, or when there are 2^32 of them.

@@ -1,19 +1,21 @@
 //! A line of entries by rank, the lowest first.
 
 use super::{
-    entries::{Entries, Partition, Queue, Slot},
+    entries::{Entries, Partition, Queue, Slot, Upkeep},
     rank_heap::RankHeap,
 };
 use std::collections::{BTreeSet, VecDeque};
 
 /// One queue of one partition.
 ///
-/// Most entries come in the order of their ranks, and stand in a list. Others stand in a heap, and the few of a rank below its lowest one in
-/// a tree. An entry that leaves from elsewhere than the front stays there as a trace, which is skipped later.
+/// With [`Upkeep::AtOnce`] all entries stand in a tree. With [`Upkeep::Postponed`] most come in the order of their ranks, and stand in a list, others
+/// in a heap, and the few of a rank below its lowest one in the tree; an entry that leaves from elsewhere than the front stays there
+/// as a trace, which is skipped later.
 #[derive(Debug)]
 pub(crate) struct Line {
     partition: Partition,
     queue: Queue,
+    upkeep: Upkeep,
     list: VecDeque<(u64, Slot)>,
     heap: RankHeap,
     tree: BTreeSet<(u64, Slot)>,
@@ -25,13 +27,24 @@ const TRACES_MIN: usize = 64;
 
 impl Line {
     /// A line without entries, for those of `partition` in `queue`.
-    pub(crate) const fn new(partition: Partition, queue: Queue) -> Self {
-        Self { partition, queue, list: VecDeque::new(), heap: RankHeap::new(), tree: BTreeSet::new(), traces: 0 }
+    pub(crate) const fn new(partition: Partition, queue: Queue, upkeep: Upkeep) -> Self {
+        Self {
+            partition,
+            queue,
+            upkeep,
+            list: VecDeque::new(),
+            heap: RankHeap::new(),
+            tree: BTreeSet::new(),
+            traces: 0,
+        }
     }
 
     pub(crate) fn add(&mut self, rank: u64, slot: Slot) {
         let place = (rank, slot);
         match self.list.back() {
+            _ if self.upkeep == Upkeep::AtOnce => {
+                self.tree.insert(place);
+            }
             Some(last) if *last > place => {
                 if self.heap.takes(rank) {
                     self.heap.push(rank, slot);
@@ -131,7 +144,7 @@ mod tests {
 
     #[test]
     fn traces_are_removed_when_there_are_many() {
-        let (mut entries, mut line) = (Entries::sparse(), Line::new(HERE, Queue::Main));
+        let (mut entries, mut line) = (Entries::sparse(), Line::new(HERE, Queue::Main, Upkeep::Postponed));
         stand(&mut entries, &mut line, 0, 0);
         for id in 1..10_000 {
             let slot = stand(&mut entries, &mut line, id, id);
@@ -143,7 +156,7 @@ mod tests {
 
     #[test]
     fn an_entry_that_leaves_and_returns_for_ever_takes_no_more_memory() {
-        let (mut entries, mut line) = (Entries::sparse(), Line::new(HERE, Queue::Main));
+        let (mut entries, mut line) = (Entries::sparse(), Line::new(HERE, Queue::Main, Upkeep::Postponed));
         let slots: Vec<Slot> = (0..3).map(|id| stand(&mut entries, &mut line, id, id)).collect();
         for _ in 0..1000 {
             leave(&mut entries, &mut line, slots[1]);
@@ -156,7 +169,7 @@ mod tests {
 
     #[test]
     fn an_entry_that_comes_back_to_its_trace_stands_once() {
-        let (mut entries, mut line) = (Entries::sparse(), Line::new(HERE, Queue::Main));
+        let (mut entries, mut line) = (Entries::sparse(), Line::new(HERE, Queue::Main, Upkeep::Postponed));
         let slots: Vec<Slot> = (0..3).map(|id| stand(&mut entries, &mut line, id, id)).collect();
         for &slot in &slots[1..] {
             leave(&mut entries, &mut line, slot);

@@ -1,7 +1,7 @@
 //! Policies that give each entry a rank: the lowest goes first.
 
 use super::{
-    entries::{Entries, Facts, NewEntry, Partition, Queue, Record, Replacement, Slot, rank_of_time},
+    entries::{Entries, Facts, NewEntry, Partition, Queue, Record, Replacement, Slot, Upkeep, rank_of_time},
     line::Line,
 };
 use crate::EntryId;
@@ -67,6 +67,7 @@ impl<R: Rank> Ranked<R> {
     /// Changes what is known of an entry, and its rank with it unless it is parked; its record before that.
     fn change(&mut self, id: EntryId, change: impl FnOnce(&mut Record)) -> Option<Record> {
         let slot = self.entries.slot(id)?;
+        let upkeep = self.entries.upkeep();
         let record = self.entries.get_mut(slot)?;
         let before = *record;
         change(record);
@@ -74,9 +75,11 @@ impl<R: Rank> Ranked<R> {
             return Some(before);
         }
         record.rank = self.rank.rank(record);
-        if record.rank < record.queued {
+        // A use within the same millisecond, or other bytes of an entry that is ranked by its time: its place stays.
+        let is_due = record.rank < record.queued || (record.rank > record.queued && upkeep == Upkeep::AtOnce);
+        if is_due {
             record.queued = record.rank;
-            let line = line_of(&mut self.lines, record.facts.partition);
+            let line = line_of(&mut self.lines, record.facts.partition, upkeep);
             line.add(record.queued, slot);
             line.take(before.queued, slot, &self.entries);
         }
@@ -127,16 +130,17 @@ impl<R: Rank> Replacement for Ranked<R> {
         if record.queue == Queue::Main {
             record.queue = Queue::Parked;
             let (partition, queued) = (record.facts.partition, record.queued);
-            line_of(&mut self.lines, partition).take(queued, slot, &self.entries);
+            line_of(&mut self.lines, partition, self.entries.upkeep()).take(queued, slot, &self.entries);
         }
     }
 
     fn readmit(&mut self, slot: Slot) {
+        let upkeep = self.entries.upkeep();
         let Some(record) = self.entries.get_mut(slot) else { return };
         record.rank = self.rank.rank(record);
         record.queued = record.rank;
         record.queue = Queue::Main;
-        line_of(&mut self.lines, record.facts.partition).add(record.rank, slot);
+        line_of(&mut self.lines, record.facts.partition, upkeep).add(record.rank, slot);
     }
 }
 
@@ -155,6 +159,6 @@ fn settled_first(line: &mut Line, entries: &mut Entries) -> Option<(u64, Slot, R
     }
 }
 
-fn line_of(lines: &mut BTreeMap<Partition, Line>, partition: Partition) -> &mut Line {
-    lines.entry(partition).or_insert_with(|| Line::new(partition, Queue::Main))
+fn line_of(lines: &mut BTreeMap<Partition, Line>, partition: Partition, upkeep: Upkeep) -> &mut Line {
+    lines.entry(partition).or_insert_with(|| Line::new(partition, Queue::Main, upkeep))
 }

@@ -1,7 +1,9 @@
 //! S3-FIFO: a small queue for what was used once, a main queue for the rest, and a memory of what went.
 
 use super::{
-    entries::{Entries, Facts, NewEntry, NumberHash, Partition, Queue, Record, Replacement, Slot, rank_of_time},
+    entries::{
+        Entries, Facts, NewEntry, NumberHash, Partition, Queue, Record, Replacement, Slot, Upkeep, rank_of_time,
+    },
     line::Line,
 };
 use crate::EntryId;
@@ -58,9 +60,9 @@ impl Ghosts {
 }
 
 impl Queues {
-    const fn new(partition: Partition) -> Self {
-        let small = Line::new(partition, Queue::Small);
-        Self { small, small_bytes: 0, main: Line::new(partition, Queue::Main), main_bytes: 0 }
+    const fn new(partition: Partition, upkeep: Upkeep) -> Self {
+        let small = Line::new(partition, Queue::Small, upkeep);
+        Self { small, small_bytes: 0, main: Line::new(partition, Queue::Main, upkeep), main_bytes: 0 }
     }
 
     fn link(&mut self, slot: Slot, queue: Queue, time_ms: i64, entries: &mut Entries) {
@@ -120,7 +122,8 @@ impl S3Fifo {
     fn link(&mut self, slot: Slot, queue: Queue, time_ms: i64) {
         let Some(record) = self.entries.get(slot) else { return };
         let partition = record.facts.partition;
-        let queues = self.queues.entry(partition).or_insert_with(|| Queues::new(partition));
+        let upkeep = self.entries.upkeep();
+        let queues = self.queues.entry(partition).or_insert_with(|| Queues::new(partition, upkeep));
         queues.link(slot, queue, time_ms, &mut self.entries);
     }
 }

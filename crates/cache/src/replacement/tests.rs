@@ -189,8 +189,8 @@ fn events() -> impl Strategy<Value = Vec<Event>> {
 proptest! {
     #[test]
     fn every_policy_knows_exactly_the_entries_that_are_there(events in events()) {
-        for policy in Policy::ALL {
-            let mut replacement = policy.build(Entries::sparse());
+        for (policy, is_dense) in Policy::ALL.into_iter().flat_map(|policy| [(policy, false), (policy, true)]) {
+            let mut replacement = policy.build(if is_dense { Entries::dense(20) } else { Entries::sparse() });
             // Bytes, and whether it is parked.
             let mut model: BTreeMap<u64, (u64, bool)> = BTreeMap::new();
             for (event, now_ms) in events.iter().zip(0..) {
@@ -272,8 +272,8 @@ impl Scan {
 proptest! {
     #[test]
     fn ranked_policies_take_what_has_the_lowest_rank(events in events(), elsewhere in any::<u32>()) {
-        for policy in [Policy::Lru, Policy::Gdsf] {
-            let mut replacement = policy.build(Entries::sparse());
+        for (policy, is_dense) in [(Policy::Lru, false), (Policy::Lru, true), (Policy::Gdsf, false), (Policy::Gdsf, true)] {
+            let mut replacement = policy.build(if is_dense { Entries::dense(20) } else { Entries::sparse() });
             let mut scan = Scan::default();
             for (event, now_ms) in events.iter().zip(0..) {
                 match *event {
@@ -334,6 +334,47 @@ proptest! {
                     }
                 }
             }
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn postponed_upkeep_gives_the_same_victims(events in prop::collection::vec(events(), 0..4)) {
+        for policy in Policy::ALL {
+            let victims = |entries: Entries| {
+                let mut replacement = policy.build(entries);
+                let mut victims = Vec::new();
+                for (event, now_ms) in events.iter().flatten().zip(0..) {
+                    match *event {
+                        Event::Insert(id, bytes) => {
+                            replacement.insert(entry(id, bytes, now_ms / 3));
+                        }
+                        Event::Used(id) => replacement.used(EntryId(id), now_ms / 3, 1),
+                        Event::Resized(id, bytes) => {
+                            replacement.resized(EntryId(id), bytes);
+                        }
+                        Event::Removed(id) => {
+                            replacement.remove(EntryId(id));
+                        }
+                        Event::Park(id) => replacement.park(EntryId(id)),
+                        Event::Unpark(id) => replacement.unpark(EntryId(id)),
+                        Event::Victim => {
+                            if let Some((_, facts)) = replacement.next(&|_| true) {
+                                replacement.remove(facts.id);
+                                victims.push(facts);
+                            }
+                        }
+                    }
+                }
+                victims.extend(std::iter::from_fn(|| {
+                    let (_, facts) = replacement.next(&|_| true)?;
+                    replacement.remove(facts.id);
+                    Some(facts)
+                }));
+                victims
+            };
+            prop_assert_eq!(victims(Entries::sparse()), victims(Entries::dense(20)), "{:?}", policy);
         }
     }
 }
