@@ -102,7 +102,12 @@ def test_ranges_of_a_file_on_a_connection_of_http_are_one_record(
     receiver = collector()
     configuration: dict[str, Any] = {
         "export": [{"path": "/", "origins": [plain_origin.url]}],
-        "monitoring": {"collectors": [f"127.0.0.1:{receiver.getsockname()[1]}"], "site": "LAB"},
+        "monitoring": {
+            "collectors": [f"127.0.0.1:{receiver.getsockname()[1]}"],
+            "site": "LAB",
+            # Open and close are in one datagram.
+            "flush_interval": "10min",
+        },
         "store": {"path": str(store / "s")},
     }
     ranges = [(0, 999), (70_000, 70_009), (5, 5)]
