@@ -122,6 +122,8 @@ def test_service_manager_is_notified(ground: Ground, monkeypatch: pytest.MonkeyP
         manager.bind(f"\0{name}")
         manager.settimeout(20)
         with forebay.configured(ground, {"export": [{"path": "/", "origins": ["root://127.0.0.1:1"]}]}) as cache:
+            # Before it is ready, it hands over the socket of its clients.
+            assert manager.recv(500).startswith(b"FDSTORE=1\n")
             assert manager.recv(500).startswith(b"READY=1\n")
             cache.process.signal(signal.SIGHUP)
             assert manager.recv(500).startswith(b"RELOADING=1\n")
