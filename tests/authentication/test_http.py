@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import ssl
 import subprocess
 from collections.abc import Callable, Mapping
@@ -202,6 +203,24 @@ def test_attributes_of_a_proxy_count(guarded: Callable[..., Forebay], grid: Grid
     member = atlas.proxy(carl, "/atlas", environment=grid.environment())
     for credential, status in ((production, 200), (member, 403), (carl, 403)):
         assert ask(server, "GET", PATH, tls=context_of(grid, credential)).status == status
+
+
+def test_resumed_sessions_keep_the_identity_of_their_certificates(
+    guarded: Callable[..., Forebay], grid: Grid, atlas: Organization
+) -> None:
+    server = guarded(TO_PRODUCTION, methods=["tls"])
+    carl = grid.issuer.user("Carl")
+    production = atlas.proxy(carl, "/atlas/Role=production", environment=grid.environment())
+    for credential, status in ((production, 200), (carl, 403), (None, 403)):
+        context, session = context_of(grid, credential), None
+        for is_resumed in (False, True, True):
+            plain = socket.create_connection((server.host, server.port), 30)
+            with context.wrap_socket(plain, server_hostname="127.0.0.1", session=session) as encrypted:
+                assert encrypted.session_reused is is_resumed
+                encrypted.sendall(f"GET {PATH} HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r\n".encode())
+                with encrypted.makefile("rb") as received:
+                    assert received.read().startswith(f"HTTP/1.1 {status} ".encode())
+                session = encrypted.session
 
 
 def test_curl_reads_with_a_proxy(

@@ -110,17 +110,21 @@ def test_certificate_counts_only_where_it_is_a_method(
         assert client.login().ok()[16:].startswith(b"&P=gsi,")
 
 
-def test_sessions_are_not_resumed_without_their_certificates(
-    guarded: Callable[..., Forebay], grid: Grid, carl: Credential
+def test_resumed_sessions_keep_the_identity_and_attributes_of_their_certificates(
+    guarded: Callable[..., Forebay], grid: Grid, atlas: Organization, carl: Credential
 ) -> None:
-    server = guarded(TO_THE_GRID, methods=["tls"])
-    context, session = context_of(grid, carl.in_one_file()), None
-    for _ in range(2):
-        with server.client(login=False) as client:
-            encrypted = client.start_tls(context, session)
-            client.login().ok()
-            assert not encrypted.session_reused
-            session = encrypted.session
+    server = guarded(TO_PRODUCTION, methods=["tls"])
+    production = atlas.proxy(carl, "/atlas/Role=production", environment=grid.environment())
+    member = atlas.proxy(carl, "/atlas", environment=grid.environment())
+    for credential, error in ((production, None), (member, Error.NOT_AUTHORIZED)):
+        context, session = context_of(grid, credential.in_one_file()), None
+        for is_resumed in (False, True, True):
+            with server.client(login=False) as client:
+                encrypted = client.start_tls(context, session)
+                assert encrypted.session_reused is is_resumed
+                client.login().ok()
+                assert client.try_open(PATH).error == error
+                session = encrypted.session
 
 
 def test_sessions_are_ended_and_joined_by_their_identity_only(

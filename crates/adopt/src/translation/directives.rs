@@ -307,7 +307,7 @@ const HTTP: &[Line] = &[
     not_needed(&["trace"], LOGGING),
     not_needed(&["secxtractor"], "VOMS attributes are read by authentication.voms, without a plug-in"),
     not_needed(&["secretkey", "desthttps", "selfhttps2http"], "clients are not redirected between servers"),
-    not_needed(&["tlsreuse"], "TLS sessions are resumed only where no certificate of the client counts"),
+    not_needed(&["tlsreuse"], NO_RESUMPTION),
     not_needed(&["maxdelay"], "an open is waited for as long as origin.deadline says"),
     not_needed(&["cors"], "built in: http.cors_origins"),
     not_honoured(&["cafile"], "authorities are read from a directory: write tls.ca_dir"),

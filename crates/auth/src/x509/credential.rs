@@ -67,6 +67,11 @@ impl Credential {
     }
 
     /// The private key of the leaf.
+    /// The length of its key; `None` if that is not one of RSA.
+    pub fn rsa_bits(&self) -> Option<u32> {
+        if self.key.id() == openssl::pkey::Id::RSA { Some(self.key.bits()) } else { None }
+    }
+
     pub const fn key(&self) -> &PKey<Private> {
         &self.key
     }

@@ -111,7 +111,7 @@ pub(crate) fn read_clients(raw: &Raw, trust: &TrustAnchors, checker: &mut Checke
     let has_trust = raw.ca_dir.is_set() || trust.ca_dir.is_dir();
     let requests_certificates = raw.client_certificates.value().unwrap_or(true);
     let trust = (requests_certificates && has_trust).then(|| trust.clone());
-    let files = ServerTlsFiles { credential, trust, ciphers: raw.ciphers.value(), resumes: true, offers_http2: false };
+    let files = ServerTlsFiles { credential, trust, ciphers: raw.ciphers.value(), offers_http2: false };
     let handshake_time_max = raw.handshake_time_max.value().unwrap_or(Duration::from_secs(10));
     Some(ClientsTls { files, policy, handshake_time_max })
 }

@@ -17,7 +17,6 @@ use crate::{
     file::{Raw, RawTrace, Source},
 };
 use checker::Checker;
-use forebay_auth::SecurityProtocol;
 use forebay_cache::AllowList;
 use forebay_telemetry::TraceOptions;
 use forebay_types::ByteSize;
@@ -35,9 +34,6 @@ pub(crate) fn convert(raw: &Raw, source: &Source) -> Result<Config, ConfigError>
     config.tls.own = credentials::read_own(raw, &mut checker);
     security::read_security(raw, &mut config, &mut checker);
     config.credentials = credentials::read_credentials(raw, &config, &mut checker);
-    if let Some(clients) = &mut config.tls.clients {
-        clients.files.resumes = !config.security.methods.contains(&SecurityProtocol::Tls);
-    }
     check_admin(raw, &mut checker);
     check_http(raw, &config, &mut checker);
     config.s3.options.buckets = s3::read_buckets(raw, &config, &mut checker);

@@ -2,14 +2,14 @@
 
 use super::{
     Credential, TlsError, TrustAnchors,
+    chains::Chains,
     error::reason_of,
     reloading::Reloading,
     session::{TlsSession, Wire},
     verdict::{Objection, Strictness, judge},
 };
 use openssl::ssl::{
-    AlpnError, Ssl, SslAcceptor, SslContext, SslMethod, SslMode, SslOptions, SslSessionCacheMode, SslVerifyMode,
-    select_next_proto,
+    AlpnError, Ssl, SslAcceptor, SslContext, SslMethod, SslMode, SslOptions, SslVerifyMode, select_next_proto,
 };
 use std::sync::Arc;
 
@@ -22,8 +22,6 @@ pub struct ServerTlsFiles {
     pub trust: Option<TrustAnchors>,
     /// Cipher suites for TLS 1.2 in OpenSSL's notation; default: those with forward secrecy and authenticated encryption.
     pub ciphers: Option<String>,
-    /// Whether clients may resume sessions. A resumed session has no certificate chain, so it is not verified again.
-    pub resumes: bool,
     /// Whether HTTP/2 is offered to clients that ask for a protocol (ALPN). They get HTTP/1.1 otherwise.
     pub offers_http2: bool,
 }
@@ -37,7 +35,14 @@ pub struct TlsAcceptor(Arc<Shared>);
 #[derive(Debug)]
 struct Shared {
     files: ServerTlsFiles,
-    context: Reloading<SslContext>,
+    context: Reloading<Loaded>,
+}
+
+/// The state that belongs to one version of the files. Their tickets are valid for it alone.
+#[derive(Debug)]
+struct Loaded {
+    context: SslContext,
+    chains: Arc<Chains>,
 }
 
 /// Most intermediate certificates of a client.
@@ -69,17 +74,17 @@ impl TlsAcceptor {
         self.0.files.trust.as_ref()
     }
 
-    /// Starts a session over `wire`, which may already hold received bytes. May read files.
-    pub(super) fn session(&self, wire: Wire) -> Result<TlsSession, TlsError> {
-        let context = self.0.context.current(crate::clock::monotonic(), || build(&self.0.files));
-        let mut ssl = Ssl::new(&context)?;
+    /// Starts a session over `wire`, which may already hold received bytes; with the chains of the clients that may resume one. May read files.
+    pub(super) fn session(&self, wire: Wire) -> Result<(TlsSession, Arc<Chains>), TlsError> {
+        let loaded = self.0.context.current(crate::clock::monotonic(), || build(&self.0.files));
+        let mut ssl = Ssl::new(&loaded.context)?;
         Objection::make_room(&mut ssl)?;
         ssl.set_accept_state();
-        TlsSession::new(ssl, wire)
+        Ok((TlsSession::new(ssl, wire)?, Arc::clone(&loaded.chains)))
     }
 }
 
-fn build(files: &ServerTlsFiles) -> Result<SslContext, TlsError> {
+fn build(files: &ServerTlsFiles) -> Result<Loaded, TlsError> {
     let mut builder = SslAcceptor::mozilla_intermediate_v5(SslMethod::tls_server())?;
     builder.set_ciphersuites(SUITES)?;
     if let Some(ciphers) = &files.ciphers {
@@ -91,14 +96,8 @@ fn build(files: &ServerTlsFiles) -> Result<SslContext, TlsError> {
         SslOptions::CIPHER_SERVER_PREFERENCE | SslOptions::PRIORITIZE_CHACHA | SslOptions::NO_RENEGOTIATION,
     );
     builder.set_session_id_context(b"forebay")?;
-    if files.resumes {
-        // A resumed session gets a new ticket, so the second ticket OpenSSL sends by default would be unused.
-        builder.set_num_tickets(1)?;
-    } else {
-        builder.set_options(SslOptions::NO_TICKET);
-        builder.set_num_tickets(0)?;
-        builder.set_session_cache_mode(SslSessionCacheMode::OFF);
-    }
+    // A resumed session gets a new ticket, so the second ticket OpenSSL sends by default would be unused.
+    builder.set_num_tickets(1)?;
     if files.offers_http2 {
         // A client without one of these may speak HTTP/1.1 all the same.
         builder.set_alpn_select_callback(|_, offered| select_next_proto(APPLICATIONS, offered).ok_or(AlpnError::NOACK));
@@ -117,5 +116,5 @@ fn build(files: &ServerTlsFiles) -> Result<SslContext, TlsError> {
             judge(is_good, context, crl, Strictness::Note)
         });
     }
-    Ok(builder.build().into_context())
+    Ok(Loaded { context: builder.build().into_context(), chains: Arc::default() })
 }

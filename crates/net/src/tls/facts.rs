@@ -26,11 +26,11 @@ pub enum PeerCertificate {
     /// It sent no certificate.
     None,
     /// The owner of the first certificate; the others lead to a trusted CA. Proxies precede the certificate they were created
-    /// from.
+    /// from. The chain of a resumed session was verified when the session began: it may have expired since.
     Verified(Vec<X509>),
     /// Its certificate was rejected, for this reason.
     Refused(String),
-    /// The session was resumed: its certificate was accepted earlier; the rest of its chain is unknown.
+    /// The session was resumed: its certificate was accepted earlier; the rest of its chain was forgotten.
     Resumed(Box<X509>),
 }
 

@@ -19,13 +19,13 @@ pub(crate) async fn accept(
     if received.is_empty() {
         receive(socket, &mut wire).await?;
     }
-    let begun = {
+    let (begun, chains) = {
         let acceptor = acceptor.clone();
-        blocking(move || acceptor.session(wire).map(step)).await??
+        blocking(move || acceptor.session(wire).map(|(session, chains)| (step(session), chains))).await??
     };
     let (session, done) = complete(socket, begun).await?;
     done?;
-    let facts = TlsFacts::of(&session, acceptor.trust());
+    let facts = chains.complete(TlsFacts::of(&session, acceptor.trust()));
     Ok((session, facts))
 }
 

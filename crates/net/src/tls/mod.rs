@@ -4,6 +4,7 @@
 //! change. A [`TlsSession`] encrypts and decrypts in memory, without a socket; [`crate::Stream`] moves its bytes.
 
 mod acceptor;
+mod chains;
 mod connector;
 mod credential;
 mod error;

@@ -42,8 +42,7 @@ impl Site {
 
     fn acceptor(&self) -> TlsAcceptor {
         let (credential, trust) = (self.credential.clone(), Some(self.trust()));
-        TlsAcceptor::new(ServerTlsFiles { credential, trust, ciphers: None, resumes: true, offers_http2: false })
-            .unwrap()
+        TlsAcceptor::new(ServerTlsFiles { credential, trust, ciphers: None, offers_http2: false }).unwrap()
     }
 
     fn connector(&self, credential: Option<Credential>) -> TlsConnector {
@@ -102,13 +101,7 @@ async fn authorities_that_the_certificate_file_lacks_are_sent_along() {
     site.ca.trust_in(known.path());
     below.trust_in(known.path());
     let trust = Some(TrustAnchors { ca_dir: known.path().to_owned(), crl: CrlPolicy::Try });
-    let files = ServerTlsFiles {
-        credential: site.credential.clone(),
-        trust,
-        ciphers: None,
-        resumes: true,
-        offers_http2: false,
-    };
+    let files = ServerTlsFiles { credential: site.credential.clone(), trust, ciphers: None, offers_http2: false };
     let acceptor = TlsAcceptor::new(files).unwrap();
     encrypted(&acceptor, &connector, "localhost").await.unwrap();
 }
@@ -302,13 +295,8 @@ fn files_that_cannot_be_used_are_named() {
     let other = tempfile::tempdir().unwrap();
     let foreign = site.ca.host(&["localhost"]).write(other.path());
     let error_of = |credential: Credential, ciphers: Option<&str>| {
-        let files = ServerTlsFiles {
-            credential,
-            trust: None,
-            ciphers: ciphers.map(str::to_owned),
-            resumes: true,
-            offers_http2: false,
-        };
+        let files =
+            ServerTlsFiles { credential, trust: None, ciphers: ciphers.map(str::to_owned), offers_http2: false };
         TlsAcceptor::new(files).unwrap_err().to_string()
     };
     let own = site.credential.clone();
