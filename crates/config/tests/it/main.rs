@@ -11,6 +11,7 @@ mod records;
 mod refusals;
 mod roles;
 mod rules;
+mod s3;
 mod security;
 mod service;
 mod tls;

@@ -3,9 +3,7 @@
 use forebay_cluster::Placement;
 use forebay_config::{Config, ExportFiles, Settings, flags, setting_help};
 use forebay_engine::Writes;
-use forebay_http::{Bucket, S3};
 use forebay_origin::RedirectTargets;
-use forebay_types::Lfn;
 use std::{fs, path::Path, time::Duration};
 
 const GOOD: &str = r#"
@@ -43,13 +41,6 @@ header_time_max = \"3s\"
 cors_origins = [\"https://root.cern\"]
 idle_time_max = \"4s\"
 http2 = false
-[s3]
-listen = [\"127.0.0.1:0\"]
-access_keys = \"/etc/forebay/s3-clients\"
-domain = \"s3.example.org\"
-[[bucket]]
-name = \"data\"
-path = \"/store\"
 [memory]
 budget = \"256MiB\"
 [forwarding]
@@ -80,10 +71,6 @@ summary_interval = \"5s\"
     assert_eq!(config.http.options.idle_time_max, Duration::from_secs(4));
     assert_eq!(config.http.options.cors_origins, ["https://root.cern"]);
     assert!(!config.http.offers_http2);
-    let S3 { buckets, domain } = &config.s3.options;
-    assert_eq!((config.s3.listen.len(), domain.as_deref()), (1, Some("s3.example.org")));
-    assert_eq!(*buckets, [Bucket { name: "data".to_owned(), path: Lfn::parse("/store").unwrap() }]);
-    assert_eq!(config.security.access_keys.as_deref(), Some("/etc/forebay/s3-clients".as_ref()));
     assert_eq!(config.engine.budget_bytes, 256 << 20);
     assert_eq!(config.engine.file_size_max, 100 << 30);
     assert_eq!(config.origin.options.stall_timeout, Duration::from_millis(250));
@@ -141,17 +128,6 @@ fn each_mistake_is_refused_with_its_place() {
         ("[http]\nheader_time_max = \"0s\"", "11:19", "such as \"30s\""),
         ("[http]\nidle_time_max = 60", "11:17", "is not a text"),
         ("[http]\nhttp2 = \"yes\"", "11:9", "true"),
-        ("[s3]\nlisten = [\"127.0.0.1:9000\"]", "11:10", "write a [[bucket]]"),
-        ("[[bucket]]\nname = \"data\"", "10:1", "bucket.path is missing"),
-        ("[[bucket]]\nname = \"ab\"\npath = \"/a\"", "11:8", "3 to 63 lower-case letters"),
-        ("[[bucket]]\nname = \"-ab\"\npath = \"/a\"", "11:8", "begins and ends with a letter or digit"),
-        ("[[bucket]]\nname = \"Data\"\npath = \"/a\"", "11:8", "lower-case letters"),
-        ("[[bucket]]\nname = \"abc\"\npath = \"a\"", "12:8", "path"),
-        (
-            "[[bucket]]\nname = \"abc\"\npath = \"/a\"\n[[bucket]]\nname = \"abc\"\npath = \"/b\"",
-            "14:8",
-            "two buckets `abc`",
-        ),
         ("[admin]\nlisten = \"9090\"", "11:10", "ADDRESS:PORT"),
         ("[admin]\nregions = [\"EU\"]", "11:12", "NAME=HOST"),
         ("[admin]\nregions = [\"=*.ch\"]", "11:12", "NAME=HOST"),
