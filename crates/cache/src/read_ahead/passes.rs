@@ -32,6 +32,9 @@ const STREAK_MIN: u32 = 2;
 /// Reads that are fetched ahead.
 const AHEAD_MAX: usize = 16;
 
+/// Reads by which the shift between two passes is judged.
+const SHIFTS: usize = 9;
+
 /// Blocks by which a read may be off its place.
 const SLACK_BLOCKS: u64 = 2;
 
@@ -110,14 +113,25 @@ impl Passes {
         is_alike.then_some(place)
     }
 
+    /// How far the current pass is shifted against the last one at `place`: the median of some reads, because each is off by chance.
+    fn shift(&self, place: usize) -> Option<i64> {
+        let pairs = self.current.iter().zip(&self.last).skip((place + 1).saturating_sub(SHIFTS)).take(SHIFTS);
+        let mut shifts: Vec<i64> =
+            pairs.map(|(now, before)| now.cast_signed().wrapping_sub(before.cast_signed())).collect();
+        shifts.sort_unstable();
+        shifts.get(shifts.len() / 2).copied()
+    }
+
     /// The blocks of the next reads, as the last pass has them from `place` on.
     fn advance(&mut self, offset: u64, place: usize, bounds: ReadAheadBounds) -> Vec<ByteRange> {
-        let Some(here) = self.last.get(place) else { return Vec::new() };
+        let Some(shift) = self.shift(place) else { return Vec::new() };
         let block = self.geometry.block_size();
-        let room = usize::try_from(bounds.max() / block).unwrap_or(usize::MAX).min(AHEAD_MAX);
+        // More of them the longer the shift holds.
+        let ahead_max = usize::try_from(self.streak).unwrap_or(AHEAD_MAX).min(AHEAD_MAX);
+        let room = usize::try_from(bounds.max() / block).unwrap_or(usize::MAX).min(ahead_max);
         let mut next: Vec<ByteRange> = Vec::new();
-        for later in self.last.iter().skip(place + 1).take(AHEAD_MAX) {
-            let expected = offset.saturating_add(later.saturating_sub(*here));
+        for later in self.last.iter().skip(place + 1).take(ahead_max) {
+            let Some(expected) = later.checked_add_signed(shift) else { continue };
             if expected >= self.geometry.file_size() || self.ahead.len() >= room {
                 break;
             }
@@ -190,8 +204,8 @@ mod tests {
         let mut second = reads(2);
         assert!(passes.handle_read(second.next().unwrap(), bounds()).is_empty());
         let advised = passes.handle_read(second.next().unwrap(), bounds());
-        assert_eq!(advised.len(), AHEAD_MAX);
-        assert_eq!(passes.expected(), 16 * BLOCK);
+        assert_eq!(advised.len(), 2);
+        assert_eq!(passes.expected(), 2 * BLOCK);
         assert!(passes.zone().is_some_and(|zone| advised.iter().all(|it| zone.intersection(*it) == Some(*it))));
         passes.handle_refusal(advised[1].start());
         assert_eq!(passes.expected(), BLOCK);
