@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -118,6 +119,25 @@ def test_a_rolling_restart_fetches_nothing_again(
         for path, pattern in names.items():
             assert nodes.read(client, path, pattern) == before[path]
     assert nodes.origin_bytes() == 0
+
+
+def test_a_restart_in_place_moves_nothing(cluster_of: ClusterOf, manager: Manager, names: dict[str, Pattern]) -> None:
+    """SIGUSR2: the node does not log out, and its clients wait in the queue of its socket."""
+    nodes = cluster_of(2)
+    nodes.start_all()
+    restarted, other = nodes.ports
+    with ready(manager) as client:
+        before = {path: nodes.read(client, path, pattern) for path, pattern in names.items()}
+        fetched = nodes.nodes[other].settled_metrics().origin_bytes
+        logins = manager.logins(restarted)
+        nodes.nodes[restarted].process.signal(signal.SIGUSR2)
+        until(lambda: manager.logins(restarted) > logins, "it is logged in again", within=60)
+        until(
+            lambda: all(places(client, names) == before for _ in range(3)), "all files are where they were", within=60
+        )
+        for path, pattern in names.items():
+            assert nodes.read(client, path, pattern) == before[path]
+    assert nodes.nodes[other].settled_metrics().origin_bytes == fetched
 
 
 @pytest.fixture

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
+import signal
 import socket
 import subprocess
 import sys
@@ -234,3 +236,41 @@ def test_the_socket_of_an_address_that_is_not_configured_any_more_is_closed(
                 assert list(manager.sockets) == [f"listener-127.0.0.1_{port}"]
         with pytest.raises(ConnectionRefusedError):
             socket.create_connection(("127.0.0.1", first), 10)
+
+
+def starts(server: Forebay) -> int:
+    """How often it has reported that it is ready."""
+    return len(re.findall("^ready root://", server.process.output(), re.MULTILINE))
+
+
+def test_a_server_without_a_service_manager_restarts_in_place(
+    ground: Ground, plain_origin: Origin, patterns: dict[str, Pattern]
+) -> None:
+    """SIGUSR2: the same process and sockets, a configuration that was read again, and no client that fails."""
+    store, port, second = ground.directory("store"), ground.free_port(), ground.free_port()
+    exports = {"export": [{"path": "/", "origins": [plain_origin.url]}]}
+    configuration = {**exports, "server": {"listen": [f"127.0.0.1:{port}"]}}
+    with forebay.configured(ground, configuration, store=store) as server:
+        content = patterns[PATH].all()
+        url = f"root://127.0.0.1:{port}/{PATH}"
+        file = Path(server.process.argv[-1])
+        with PausingClient(sys.executable, "pyxrootd_halves.py", url, env=PATIENT) as reader:
+            reader.until_half()
+            for number, listen in ((2, [port]), (3, [port, second])):
+                addresses = {"server": {"listen": [f"127.0.0.1:{each}" for each in listen]}}
+                file.write_text(
+                    forebay.write_configuration(ground, forebay.complete({**exports, **addresses}, store)).read_text()
+                )
+                server.process.signal(signal.SIGUSR2)
+                assert_same(fetch("xrdcp", ground, url, PATIENT), content, "begun during the restart")
+                until(lambda n=number: starts(server) == n, "it has restarted", within=60)  # type: ignore[misc]
+            assert json.loads(reader.finish())["sha256"] == hashlib.sha256(content).hexdigest()
+        assert_same(fetch("xrdcp", ground, f"root://127.0.0.1:{second}/{PATH}", PATIENT), content, "a new address")
+        file.write_text("[server\n")
+        server.process.signal(signal.SIGUSR2)
+        until(lambda: "not restarted" in server.process.output(), "the mistake is logged")
+        assert_same(fetch("xrdcp", ground, url, PATIENT), content, "still the one before")
+        assert starts(server) == 3
+        assert server.stop() == 0
+        with pytest.raises(ConnectionRefusedError):
+            socket.create_connection(("127.0.0.1", port), 10)

@@ -53,6 +53,15 @@ pub(crate) struct Node {
     records: Option<Records>,
 }
 
+/// How a server ends.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Departure {
+    /// Its clients have to go elsewhere.
+    Final,
+    /// It is back in a moment, on the same sockets.
+    Brief,
+}
+
 /// Addresses of a server, bound before it drops its privileges.
 pub(crate) struct Bound {
     pub(crate) addresses: Vec<BoundAddress>,
@@ -168,12 +177,14 @@ impl Node {
 
     /// Stops accepting connections, waits for running requests for at most `patience` or until `hurry` is ready, and syncs
     /// everything to disk.
-    pub(crate) async fn stop(mut self, patience: Duration, hurry: impl Future<Output = ()>) {
-        if let Some(cluster) = self.cluster.take() {
-            // While clients are still accepted, because managers send them until then.
-            cluster.stop().await;
+    pub(crate) async fn stop(mut self, departure: Departure, patience: Duration, hurry: impl Future<Output = ()>) {
+        if departure == Departure::Final {
+            if let Some(cluster) = self.cluster.take() {
+                // While clients are still accepted, because managers send them until then.
+                cluster.stop().await;
+            }
+            self.readiness.set_stopping();
         }
-        self.readiness.set_stopping();
         self.stop.send_replace(true);
         let drained = timeout(patience, async { while self.fronts.join_next().await.is_some() {} });
         tokio::select! {
@@ -183,6 +194,8 @@ impl Node {
             () = hurry => tracing::warn!("second stop signal: aborting running requests"),
         }
         self.fronts.shutdown().await;
+        // Without a logout: managers and members take the silence of a moment for nothing.
+        drop(self.cluster.take());
         if let Backend::Cache(engine) = &self.backend {
             engine.shutdown().await;
         }

@@ -4,8 +4,9 @@ mod descriptors;
 mod notify;
 mod passed_sockets;
 mod privileges;
+mod restart;
 
-use crate::node::{self, Bound, Node, gate};
+use crate::node::{self, Bound, Departure, Node, gate};
 use anyhow::{Context, bail};
 use clap::{Arg, ArgAction, ArgMatches};
 use forebay_config::{DEFAULT_FILE, Flag, Settings, flags, setting_help};
@@ -13,9 +14,11 @@ use forebay_telemetry::{LogControl, init_logging};
 use forebay_types::Endpoint;
 use notify::ServiceManager;
 use passed_sockets::PassedSockets;
+use restart::Successor;
 use std::{
     io::{self, Write},
-    path::PathBuf,
+    path::{Path, PathBuf},
+    time::Duration,
 };
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
@@ -93,47 +96,92 @@ pub(crate) fn run(args: ServeArgs) -> anyhow::Result<()> {
         settings.check_needed()?;
     }
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("starting the runtime")?;
-    runtime.block_on(serve(&settings, bound, file, &log, &manager))
+    let successor = Successor::of(&bound).context("copying the sockets for a restart")?;
+    let serving = serve(&settings, (bound, successor), file, &log, &manager);
+    let Some(successor) = runtime.block_on(serving)? else { return Ok(()) };
+    // Threads that wait for a disk end with this program.
+    runtime.shutdown_timeout(RUNTIME_END_TIME_MAX);
+    Err(successor.start()).context("running the program again")
 }
+
+/// Longest wait for threads before the program is run again.
+const RUNTIME_END_TIME_MAX: Duration = Duration::from_secs(5);
 
 /// Status for the service manager.
 const SERVING: &str = "accepting connections";
 
+/// Serves until the process has to stop. Returns the successor if it is to be started.
 async fn serve(
     settings: &Settings,
-    bound: Bound,
+    (bound, successor): (Bound, Successor),
     file: Option<PathBuf>,
     log: &LogControl,
     manager: &ServiceManager,
-) -> anyhow::Result<()> {
+) -> anyhow::Result<Option<Successor>> {
     let mut signals = Signals::listen().context("installing signal handlers")?;
     let node = Node::start(settings, bound).await?;
     tokio::spawn(warn_of_unknown_origins(settings.config.origin_servers()));
     announce(&node).context("printing the addresses to standard output")?;
     manager.ready(SERVING);
-    let mut is_lost = false;
-    loop {
-        tokio::select! {
-            is_stop = signals.stop_or_reload() => if is_stop { break },
-            () = node.store_lost() => {
-                is_lost = true;
-                break;
-            }
-        }
-        match &file {
-            Some(file) => {
+    let end = loop {
+        let asked = tokio::select! {
+            asked = signals.next() => asked,
+            () = node.store_lost() => break End::StoreLost,
+        };
+        match (asked, &file) {
+            (Asked::Stop, _) => break End::Stop,
+            (Asked::Restart, file) if may_restart(file.as_deref()) => break End::Restart,
+            (Asked::Restart, _) => {}
+            (Asked::Reload, Some(file)) => {
                 manager.reloading();
                 reload(settings, file, &node, log);
                 manager.ready(SERVING);
             }
-            None => tracing::warn!("nothing to reload: the server was configured by flags"),
+            (Asked::Reload, None) => tracing::warn!("nothing to reload: the server was configured by flags"),
         }
+    };
+    let patience = settings.config.server.shutdown_time_max;
+    if let End::Restart = end {
+        tracing::info!("restarting: new clients wait");
+        manager.restarting();
+        node.stop(Departure::Brief, patience, signals.stop()).await;
+        return Ok(Some(successor));
     }
+    // Without it new clients would wait in a queue that is never served.
+    drop(successor);
     tracing::info!("stopping");
     manager.stopping();
-    node.stop(settings.config.server.shutdown_time_max, signals.stop()).await;
+    node.stop(Departure::Final, patience, signals.stop()).await;
     tracing::info!("stopped");
-    if is_lost { bail!("another filler has taken over the store; see the log") } else { Ok(()) }
+    if let End::StoreLost = end { bail!("another filler has taken over the store; see the log") } else { Ok(None) }
+}
+
+/// Why a server ends.
+enum End {
+    Stop,
+    Restart,
+    StoreLost,
+}
+
+/// A request that the operator makes by a signal.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Asked {
+    Stop,
+    Reload,
+    Restart,
+}
+
+/// Whether the next process would accept the configuration.
+fn may_restart(file: Option<&Path>) -> bool {
+    let Some(file) = file else { return true };
+    let check = || anyhow::Ok(Settings::read(file)?.check_needed()?);
+    if let Err(error) = check() {
+        for problem in format!("{error:#}").lines() {
+            tracing::error!(problem, "not restarted: the configuration has mistakes");
+        }
+        return false;
+    }
+    true
 }
 
 /// The signals of the operator that the server listens to.
@@ -141,28 +189,31 @@ struct Signals {
     terminate: Signal,
     interrupt: Signal,
     hang_up: Signal,
+    restart: Signal,
 }
 
 impl Signals {
     /// Replaces the default actions of the signals.
     fn listen() -> io::Result<Self> {
-        let [terminate, interrupt, hang_up] =
-            [SignalKind::terminate(), SignalKind::interrupt(), SignalKind::hangup()].map(signal);
-        Ok(Self { terminate: terminate?, interrupt: interrupt?, hang_up: hang_up? })
+        let [terminate, interrupt, hang_up, restart] =
+            [SignalKind::terminate(), SignalKind::interrupt(), SignalKind::hangup(), SignalKind::user_defined2()]
+                .map(signal);
+        Ok(Self { terminate: terminate?, interrupt: interrupt?, hang_up: hang_up?, restart: restart? })
     }
 
-    /// Waits for SIGTERM, SIGINT (`true`: stop) or SIGHUP (`false`: reload).
-    async fn stop_or_reload(&mut self) -> bool {
+    /// Waits for SIGTERM, SIGINT, SIGHUP or SIGUSR2.
+    async fn next(&mut self) -> Asked {
         tokio::select! {
-            _ = self.terminate.recv() => true,
-            _ = self.interrupt.recv() => true,
-            _ = self.hang_up.recv() => false,
+            _ = self.terminate.recv() => Asked::Stop,
+            _ = self.interrupt.recv() => Asked::Stop,
+            _ = self.hang_up.recv() => Asked::Reload,
+            _ = self.restart.recv() => Asked::Restart,
         }
     }
 
-    /// The next request to stop; reloads are ignored.
+    /// The next request to stop; others are ignored.
     async fn stop(&mut self) {
-        while !self.stop_or_reload().await {}
+        while self.next().await != Asked::Stop {}
     }
 }
 
@@ -214,7 +265,7 @@ async fn warn_of_unknown_origins(servers: Vec<Endpoint>) {
 }
 
 /// Reloads the file. An invalid file changes nothing.
-fn reload(started_with: &Settings, file: &std::path::Path, node: &Node, log: &LogControl) {
+fn reload(started_with: &Settings, file: &Path, node: &Node, log: &LogControl) {
     let reread = || {
         let new = Settings::read(file)?;
         new.check_needed()?;

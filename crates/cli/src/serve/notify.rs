@@ -37,6 +37,11 @@ impl ServiceManager {
         self.send("RELOADING=1\nSTATUS=reloading the configuration");
     }
 
+    /// The process runs its program again; [`Self::ready`] of that ends it.
+    pub(super) fn restarting(&self) {
+        self.send("RELOADING=1\nSTATUS=restarting");
+    }
+
     pub(super) fn stopping(&self) {
         self.send("STOPPING=1\nSTATUS=finishing active requests");
     }

@@ -104,7 +104,7 @@ impl PassedSockets {
 }
 
 /// The name of a kept socket. The protocol separates names by colons.
-fn name_of(address: SocketAddr) -> String {
+pub(super) fn name_of(address: SocketAddr) -> String {
     format!("{KEPT_PREFIX}{}", address.to_string().replace(':', "_"))
 }
 
