@@ -30,7 +30,8 @@ from harness.xrootd import Origin
 PATH = "/sizes/many-blocks.bin"
 FRESH_CLIENTS = 3
 """Those that connect while no server runs."""
-PATIENT = {"XRD_CONNECTIONWINDOW": "30", "XRD_CONNECTIONRETRY": "5"}
+# A client whose login is cut by a kill waits for the rest of the window: shorter and more often than by default.
+PATIENT = {"XRD_CONNECTIONWINDOW": "5", "XRD_CONNECTIONRETRY": "12"}
 
 
 class Service:
