@@ -95,7 +95,7 @@ def make_files(setup: Setup) -> None:
     most = max(setup.many, FEW, COLD_FILES)
     state = os.statvfs(setup.directory)
     caches = len(setup.programs) - 1
-    needed = most * (1 + caches)
+    needed = most * (2 + caches)  # data, records, and copies of these
     if state.f_favail and state.f_favail < needed + 10_000:
         sys.exit(f"{setup.directory} has {state.f_favail} inodes left, {needed} are needed: use a smaller --many, or a tmpfs with more")
     run(setup.bench, "make-store", setup.files, "--files", str(most))
