@@ -93,7 +93,7 @@ mod tests {
     fn descriptors_are_passed_in_a_row() {
         let bind = || BoundAddress::bind("127.0.0.1:0".parse().unwrap()).unwrap();
         let addresses = vec![bind(), bind(), bind()];
-        let bound = Bound { addresses, http_addresses: vec![bind()], admin_socket: None };
+        let bound = Bound { addresses, http_addresses: vec![bind()], s3_addresses: Vec::new(), admin_socket: None };
         let successor = Successor::of(&bound).unwrap();
         // A hole, which is too small for all of them.
         let hole = successor.sockets[1].1.try_clone().unwrap();
