@@ -25,7 +25,7 @@ impl Successor {
     /// Copies the sockets. They stay open until this is dropped.
     pub(super) fn of(bound: &Bound) -> io::Result<Self> {
         let mut sockets = Vec::new();
-        for socket in bound.addresses.iter().chain(&bound.http_addresses) {
+        for socket in bound.addresses.iter().chain(&bound.http_addresses).chain(&bound.s3_addresses) {
             sockets.push((name_of(socket.address()), socket.as_fd().try_clone_to_owned()?));
         }
         if let Some(socket) = &bound.admin_socket {
