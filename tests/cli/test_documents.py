@@ -9,8 +9,8 @@ from harness.ground import REPOSITORY, Ground
 
 DOCUMENTS = [REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").glob("*.md"))]
 CODE = re.compile(r"`([^`\n]+)`")
-# A file of the index, a value of the chart, and a file of systemd.
-NO_SETTINGS = {"index.replaced", "store.size", "store.conf"}
+# A file of the index, values of the chart, files, and a directive of XRootD.
+NO_SETTINGS = {"index.replaced", "store.size", "cluster.redirectors", "store.conf", "cluster.yml", "http.desthttps"}
 
 
 def mentions() -> list[tuple[str, str]]:

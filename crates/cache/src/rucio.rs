@@ -67,7 +67,7 @@ impl RucioName {
         format!("{self}{SEPARATOR}{}{SEPARATOR}{algorithm}:{value}", id.size)
     }
 
-    /// The name in a text of [`Self::with_content`]; `None` if the text is not one.
+    /// The name in the text of a key for a content; `None` if the text is not one.
     #[must_use]
     pub fn from_content(text: &str) -> Option<Self> {
         let mut parts = text.rsplitn(3, SEPARATOR);
