@@ -11,6 +11,7 @@ VENV := .venv
 ROOT_VENV := .venv-root
 SIM_VENV := .venv-libcachesim
 S3FS_VENV := .venv-s3fs
+PORTABLE_VENV := .venv-portable
 BINARY := target/release/forebay
 TOOLS := target/tools
 BENCH_TOOLS := target/debug
@@ -27,7 +28,7 @@ BASE ?= HEAD
 # Crates whose dependencies are Rust alone.
 PURE_CRATES := types proto cache adopt structure monitoring records sizing
 
-.PHONY: help setup build plugin deb demo demo-site picture test lint python-lint format tidy clippy quick pure unit doc costs blackbox lab lab-quick lab-test fuzz-smoke sim soak-purge soak-neighbours bench simulate-year micro profile bench-tools clean libraries FORCE
+.PHONY: help setup build plugin deb release demo demo-site picture test lint python-lint format tidy clippy quick pure unit doc costs blackbox lab lab-quick lab-test fuzz-smoke sim soak-purge soak-neighbours bench simulate-year micro profile bench-tools clean libraries FORCE
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
@@ -50,6 +51,14 @@ plugin: $(if $(READY),,$(VENV)/.tests) ## build the client plug-in for XRootD 5 
 
 deb: $(if $(READY),,setup $(BINARY)) ## build the Debian package into target/debian
 	deploy/debian/build-package.sh $(BINARY) target/debian
+
+release: ## a binary for EL8 and newer systems with OpenSSL in it, as RPM and as tarball with an installer, and their checksums, into target/packages
+	tests/install-tools.sh --build-only
+	deploy/package/tools.sh $(PORTABLE_VENV)
+	PATH=$(CURDIR)/$(PORTABLE_VENV)/bin:$$PATH deploy/package/build-portable.sh target/portable/forebay
+	deploy/rpm/build-package.sh target/portable/forebay target/packages
+	deploy/tarball/build-package.sh target/portable/forebay target/packages
+	cd target/packages && sha256sum forebay-* >SHA256SUMS
 
 demo: $(BINARY) $(VENV)/.demo ## read a ROOT file cold and warm through a cache; ONCE=1 ends by itself
 	$(VENV)/bin/python -m demo $(BINARY) demo-data $(if $(ONCE),--once)
@@ -150,7 +159,7 @@ simulate-year: $(BINARY) ## simulate a generated year of a site, 10,000,000 acce
 
 clean: ## remove what was built, installed and generated here
 	$(CARGO) clean
-	rm -rf $(VENV) $(ROOT_VENV) $(SIM_VENV) $(S3FS_VENV) demo-data
+	rm -rf $(VENV) $(ROOT_VENV) $(SIM_VENV) $(S3FS_VENV) $(PORTABLE_VENV) demo-data
 
 # OpenSSL's headers, for whatever cargo builds.
 libraries:

@@ -66,6 +66,8 @@ missing() {
     command -v openssl >/dev/null || echo openssl
     command -v systemd-analyze >/dev/null || echo systemd
     command -v dpkg-shlibdeps >/dev/null || echo dpkg-dev
+    command -v rpmbuild >/dev/null || echo rpm
+    command -v rpmlint >/dev/null || echo rpmlint
     command -v puppet >/dev/null || echo puppet-agent
     /usr/bin/python3 -c 'import apt' 2>/dev/null || echo python3-apt
     command -v go >/dev/null || echo golang-go

@@ -75,8 +75,12 @@ fn build(files: &ClientTlsFiles, web: Option<&WebAnchors>) -> Result<SslConnecto
     let mut builder = SslConnector::builder(SslMethod::tls_client())?;
     builder.set_min_proto_version(Some(SslVersion::TLS1_2))?;
     match web {
-        // A new builder trusts these.
-        Some(WebAnchors::System) => {}
+        // A new builder trusts these, if OpenSSL is that of the system.
+        Some(WebAnchors::System) => {
+            if let Some(list) = WebAnchors::list_for_bundled_openssl() {
+                builder.set_ca_file(list)?;
+            }
+        }
         Some(WebAnchors::File(file)) => builder.set_cert_store(WebAnchors::store(file)?),
         None => builder.set_cert_store(files.trust.store()?),
     }

@@ -104,6 +104,14 @@ pub enum WebAnchors {
     File(PathBuf),
 }
 
+/// Lists of CAs of Red Hat and its relatives, of Debian, of Alpine, and of SUSE.
+const SYSTEM_LISTS: [&str; 4] = [
+    "/etc/pki/tls/certs/ca-bundle.crt",
+    "/etc/ssl/certs/ca-certificates.crt",
+    "/etc/ssl/cert.pem",
+    "/etc/ssl/ca-bundle.pem",
+];
+
 impl WebAnchors {
     /// The file to check for changes.
     pub(super) fn path(&self) -> Option<&Path> {
@@ -116,6 +124,16 @@ impl WebAnchors {
     /// Location of the CAs, for messages.
     pub(super) fn place(&self) -> &Path {
         self.path().unwrap_or_else(|| Path::new("the operating system's list"))
+    }
+
+    /// The list of the system's CAs, if OpenSSL is part of this program and no variable names a list: such a build does not know the
+    /// directories of the system.
+    pub(super) fn list_for_bundled_openssl() -> Option<&'static Path> {
+        let is_named = ["SSL_CERT_FILE", "SSL_CERT_DIR"].iter().any(|name| std::env::var_os(name).is_some());
+        if !cfg!(feature = "bundled-openssl") || is_named {
+            return None;
+        }
+        SYSTEM_LISTS.iter().map(Path::new).find(|list| list.is_file())
     }
 
     /// The CAs of a file.
