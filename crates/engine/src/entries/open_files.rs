@@ -47,8 +47,8 @@ struct Part {
 }
 
 /// Files of a part that stay in the table after their last close, until a regular look at all files: one that is opened again soon is
-/// found there. More would only be in the way of the memory that the next opens need.
-const LEFT_MAX: usize = 8;
+/// found there for half the cost. More would hold descriptors and memory that the next opens need.
+const LEFT_MAX: usize = 64;
 
 pub(crate) enum Retired {
     /// The table does not have it.

@@ -59,9 +59,9 @@ fn a_file_that_was_closed_is_opened_again_without_its_record() {
 
 #[test]
 fn files_leave_the_table_as_others_are_closed() {
-    const FILES: usize = 1200;
-    // Eight of each part of the table stay until the next regular look at all files.
-    const LEFT_MAX: usize = 8 * 64;
+    const FILES: usize = 4500;
+    // Some of each part of the table stay until the next regular look at all files.
+    const LEFT_MAX: usize = 64 * 64;
     run_virtual(async {
         let root = tempfile::tempdir().unwrap();
         let options = Options { uses_interval: NEVER, ..options() };
