@@ -57,7 +57,7 @@ def machine(ground: Ground) -> Iterator[Machine]:
 
 
 def query(package: Path, *arguments: str) -> str:
-    """What rpm says of a package file."""
+    """The output of rpm about a package file."""
     command = [str(program("rpm")), "--query", "--package", *arguments, str(package)]
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout
 
@@ -77,7 +77,7 @@ def test_rpm_has_all_files_and_no_errors(rpm: Path) -> None:
     assert "systemd" in query(rpm, "--requires")
     lint = subprocess.run([str(program("rpmlint")), str(rpm)], capture_output=True, text=True, check=False).stdout
     errors = [line.split(" E: ")[1] for line in lint.splitlines() if " E: " in line]
-    # Who publishes a package signs it.
+    # A package is signed by its publisher.
     assert errors == ["no-signature"], lint
 
 
