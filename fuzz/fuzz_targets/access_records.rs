@@ -2,8 +2,10 @@
 
 #![no_main]
 
-use forebay_cache::{Policy, Rules};
-use forebay_sizing::{Admission, Cell, Import, JobImport, Join, Ratios, Scenario, Summary, Unit, Window, measured, replay};
+use forebay_cache::Policy;
+use forebay_sizing::{
+    Admission, Cell, Import, JobImport, Join, Ratios, Replays, Scenario, Summary, Unit, Window, measured,
+};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|input: &[u8]| {
@@ -21,9 +23,10 @@ fuzz_target!(|input: &[u8]| {
         assert!(input.saved <= input.read);
     }
     let Some(span_ms) = accesses.span_ms() else { return };
-    let admission = Admission::by_rules(&accesses, &Rules::default());
+    let scenario = Scenario::default();
+    let admission = Admission::by_rules(&accesses, &scenario);
     let cell = Cell { policy: Policy::Lru, size: 1 << 20 };
-    let outcome = replay(&accesses, &admission, &Scenario::default(), cell);
+    let outcome = Replays::new(&accesses, &scenario).replay(&admission, cell);
     let window = Window::after(0, span_ms);
     let summary = Summary::of(&accesses, Unit::Read);
     assert_eq!(Ratios::of(&outcome.periods, window).sums.accesses, summary.accesses);
