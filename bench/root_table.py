@@ -6,7 +6,7 @@ from collections import defaultdict
 from statistics import median
 
 # Seconds of waiting at 10, 50 and 150 ms: on a file after the first one of its dataset, and on the first one. `None`:
-# what the job waits with `forebay-off`.
+# the wait of the job with `forebay-off`.
 GOALS: dict[str, tuple[tuple[float, float, float] | None, tuple[float, float, float] | None]] = {
     "A": ((0.3, 0.9, 2.5), (0.6, 1.2, 3.0)),
     "B": ((0.15, 0.5, 1.5), (0.3, 1.0, 2.9)),

@@ -177,7 +177,7 @@ pub struct ReadAnswer {
     pub outcome: Outcome,
 }
 
-/// What was decided about fetching ahead by the structure of a ROOT file.
+/// A decision about read-ahead by the structure of a ROOT file.
 #[derive(Clone, Copy, Debug)]
 pub enum AdviceEvent<'a> {
     /// These ranges are fetched, unless they are here, because of reads of this file or of others.

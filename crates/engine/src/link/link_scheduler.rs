@@ -194,7 +194,7 @@ impl Link {
     /// Waits until a fill of `bytes` may request bytes that no reader waits for. `None` when too many wait already, or are refused.
     pub(crate) async fn turn(&self, bytes: u64) -> Option<Turn<'_>> {
         let estimate = self.estimate();
-        // What is fetched for readers that are about to come goes first, like what they wait for.
+        // Bytes for expected reads have the priority of bytes that readers wait for.
         let is_free =
             || self.ahead_bytes.load(Relaxed) <= estimate.window().map_or(BUSY_BYTES_MIN, |window| window / BUSY_PART);
         self.turns.turn(bytes, estimate.latency().unwrap_or_default(), is_free).await
@@ -208,7 +208,7 @@ impl Link {
         }
     }
 
-    /// Notes that there is room for another fill for `purpose`: who waits for it is told.
+    /// Notes that there is room for another fill for `purpose`, and notifies the waiters.
     pub(crate) fn note_room(&self, purpose: Purpose) {
         // Prefetchers in spare time wait for room made by others of their kind only.
         match purpose {

@@ -3,7 +3,7 @@
 use crate::groups::Sum;
 use forebay_types::OriginId;
 
-/// What an access is counted by.
+/// The groups to which an access is added.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) struct Names<'a> {
     pub(super) user: &'a str,

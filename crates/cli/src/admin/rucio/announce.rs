@@ -55,7 +55,7 @@ pub(crate) struct AnnounceArgs {
 /// Most files of one message: some 200 KiB of JSON.
 const FILES_PER_MESSAGE_MAX: usize = 1000;
 
-/// What Rucio has been sent.
+/// The messages that were sent to Rucio.
 #[derive(Debug, Default, Deserialize, Serialize)]
 struct Sent {
     /// The last time at which all files were sent, in seconds of the Unix epoch.
