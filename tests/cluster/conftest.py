@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from harness import cluster
+from harness import cluster, xrootd
 from harness.cluster import Cluster, Manager
 from harness.content import Pattern
 from harness.ground import Ground
-from harness.xrootd import Origin
+from harness.xrootd import Origin, Release
 
 NAMES = 40
 SIZE = 200_000
@@ -27,10 +27,17 @@ def names(data: Path) -> dict[str, Pattern]:
     return patterns
 
 
+@pytest.fixture(params=xrootd.releases(), ids=lambda release: release.name)
+def release(request: pytest.FixtureRequest) -> Release:
+    """The release of the redirectors."""
+    chosen: Release = request.param
+    return chosen
+
+
 @pytest.fixture
-def manager(ground: Ground) -> Iterator[Manager]:
+def manager(ground: Ground, release: Release) -> Iterator[Manager]:
     """A redirector without nodes."""
-    running = cluster.manager(ground)
+    running = cluster.manager(ground, release=release)
     yield running
     running.stop()
 

@@ -16,7 +16,7 @@ from harness.forebay import Forebay
 from harness.ground import Ground, program, root_python
 from harness.root_files import Sums
 from harness.waiting import until
-from harness.xrootd import Origin
+from harness.xrootd import Origin, Release
 
 
 def xrdfs(server: str, *arguments: str) -> str:
@@ -59,14 +59,18 @@ def test_analyses_read_through_the_redirector(
 
 
 def test_a_stock_cmsd_answers_for_a_cache_beside_it(
-    ground: Ground, plain_origin: Origin, cache_of: Callable[..., Forebay], names: dict[str, Pattern]
+    ground: Ground,
+    plain_origin: Origin,
+    cache_of: Callable[..., Forebay],
+    names: dict[str, Pattern],
+    release: Release,
 ) -> None:
     """It stats the files of the store, and the manager chooses the node for files that no node has."""
     # It never answers for such files.
-    manager = cluster.manager(ground, hold_ms=178)
+    manager = cluster.manager(ground, hold_ms=178, release=release)
     cache = cache_of(plain_origin.url, port=ground.free_port())
     assert cache.store is not None
-    beside = xrootd.cmsd_beside(ground, cache.port, cache.store, manager.node_port)
+    beside = xrootd.cmsd_beside(ground, cache.port, cache.store, manager.node_port, release)
     try:
         until(lambda: manager.logins(cache.port) == 1, "the node is logged in")
         path, pattern = next(iter(names.items()))

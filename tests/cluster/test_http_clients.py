@@ -13,19 +13,25 @@ from harness.content import Pattern, assert_same
 from harness.ground import Ground, program
 from harness.pki import Credential, Grid
 from harness.waiting import until
-from harness.xrootd import Origin
+from harness.xrootd import Origin, Release
 
 
 @pytest.mark.parametrize("scheme", ["http", "https"])
 def test_curl_follows_the_redirector_to_the_node_that_has_the_file(
-    scheme: str, ground: Ground, plain_origin: Origin, names: dict[str, Pattern], grid: Grid, host: Credential
+    scheme: str,
+    ground: Ground,
+    plain_origin: Origin,
+    names: dict[str, Pattern],
+    grid: Grid,
+    host: Credential,
+    release: Release,
 ) -> None:
     lines = ["if exec xrootd", "xrd.protocol http libXrdHttp.so"]
     tls = {}
     if scheme == "https":
         lines += [f"xrd.tls {host.certificate} {host.key}", f"xrd.tlsca certdir {grid.directory}", "http.desthttps yes"]
         tls = {"tls": {"certificate": str(host.certificate), "key": str(host.key), "ca_dir": str(grid.directory)}}
-    manager = cluster.manager(ground, more=[*lines, "fi"])
+    manager = cluster.manager(ground, more=[*lines, "fi"], release=release)
     port = ground.free_port()
     configuration = {
         "server": {"listen": [f"127.0.0.1:{port}"]},

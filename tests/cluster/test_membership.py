@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
-from harness import cluster
 from harness.clients import FETCHERS
 from harness.cluster import Cluster, Manager, place, places, ready
 from harness.content import Pattern, assert_same
@@ -120,7 +119,7 @@ def test_nodes_return_to_a_manager_that_was_restarted(
     manager.stop()
     for node in nodes.nodes.values():
         until(lambda n=node: n.metrics().total("forebay_cluster_managers") == 0, "it has lost the manager")  # type: ignore[misc]
-    again = cluster.manager(ground, port=manager.port, node_port=manager.node_port)
+    again = manager.again(ground)
     try:
         for port in nodes.ports:
             until(lambda p=port: again.logins(p) == 1, "it is logged in again")  # type: ignore[misc]

@@ -11,13 +11,15 @@ import pytest
 
 from harness import cluster, forebay, xrootd
 from harness.cluster import Cluster, Manager, place, places, ready
-from harness.content import Pattern
+from harness.content import Pattern, assert_same
 from harness.forebay import Forebay
 from harness.ground import Ground
 from harness.loop_disk import LoopDisk
 from harness.waiting import until
 from harness.wire import OPEN_READ
-from harness.xrootd import Origin
+from harness.xrootd import Origin, Release
+
+from .conftest import SIZE
 
 ClusterOf = Callable[[int], Cluster]
 
@@ -141,9 +143,9 @@ def test_a_restart_in_place_moves_nothing(cluster_of: ClusterOf, manager: Manage
 
 
 @pytest.fixture
-def second_manager(ground: Ground) -> Iterator[Manager]:
+def second_manager(ground: Ground, release: Release) -> Iterator[Manager]:
     """Another redirector."""
-    running = cluster.manager(ground)
+    running = cluster.manager(ground, release=release)
     yield running
     running.stop()
 
@@ -162,7 +164,7 @@ def test_either_of_two_managers_may_be_killed(
             later = {path: place(other, path) for path in new_names("later")}
             assert {waited for _, waited in later.values()} == {0}
             assert places(other, names) == before
-        again = cluster.manager(ground, port=manager.port, node_port=manager.node_port)
+        again = manager.again(ground)
         try:
             for port in nodes.ports:
                 until(lambda p=port: again.logins(p) == 1, "it is logged in again")  # type: ignore[misc]
@@ -232,8 +234,42 @@ def test_a_node_with_a_failed_disk_keeps_its_files_and_gets_no_new_ones(
             nodes.nodes[failing].settled_metrics()
             disks[failing].abort()
             until(lambda: members(nodes.nodes[healthy]) == 1, "the other node knows")
+            assert set(places(client, new_names("failed")).values()) == {healthy}
+            assert {path: nodes.read(client, path, names[path]) for path in before} == before
+    finally:
+        nodes.stop()
+        for disk in disks.values():
+            disk.unmount()
+
+
+def test_a_node_with_a_full_disk_keeps_its_files_and_gets_new_ones_when_it_has_room(
+    ground: Ground, cluster_of: ClusterOf, manager: Manager, names: dict[str, Pattern]
+) -> None:
+    """Another program fills the disk: clients of its files, and of one that it is asked for, are served."""
+    nodes = cluster_of(2)
+    full, healthy = nodes.ports
+    disks = {port: LoopDisk.make(ground, f"disk-{port}") for port in nodes.ports}
+    paths = list(names)
+    try:
+        nodes.stores = {port: disk.path for port, disk in disks.items()}
+        nodes.start_all()
+        with ready(manager) as client:
+            before = {path: nodes.read(client, path, names[path]) for path in paths[:20]}
+            assert set(before.values()) == {full, healthy}
+            nodes.nodes[full].settled_metrics()
+            disks[full].fill()
+            with nodes.client(full) as direct:
+                # A write shows the node that its disk is full.
+                handle = direct.open(paths[20])
+                assert_same(direct.read(handle, 0, SIZE).ok(), names[paths[20]].all(), paths[20])
+                direct.close_file(handle).ok()
+            until(lambda: members(nodes.nodes[healthy]) == 1, "the other node knows")
             assert set(places(client, new_names("full")).values()) == {healthy}
             assert {path: nodes.read(client, path, names[path]) for path in before} == before
+            disks[full].free()
+            until(lambda: members(nodes.nodes[healthy]) == 2, "the other node knows that it has room", within=90)
+            later = {path: nodes.read(client, path, names[path]) for path in paths[21:]}
+            assert set(later.values()) == {full, healthy}
     finally:
         nodes.stop()
         for disk in disks.values():

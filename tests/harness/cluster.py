@@ -17,7 +17,7 @@ from .process import Process, give_to_service
 from .raw_client import RawClient
 from .waiting import until
 from .wire import Status
-from .xrootd import Origin
+from .xrootd import DISTRIBUTION, Origin, Release
 
 # Nodes may take long to answer, on machines that have other work.
 HOLD_MS = 10_000
@@ -32,6 +32,7 @@ class Manager:
     port: int
     node_port: int
     processes: list[Process]
+    release: Release
 
     @property
     def url(self) -> str:
@@ -41,6 +42,10 @@ class Manager:
     def logins(self, port: int) -> int:
         """How often the node of a port has been accepted, according to the log of its `cmsd`."""
         return len(re.findall(rf"Protocol: Primary server.*:{port} logged in", self.processes[0].output()))
+
+    def again(self, ground: Ground) -> Manager:
+        """Starts a redirector at the same ports, after this one has ended."""
+        return manager(ground, port=self.port, node_port=self.node_port, release=self.release)
 
     def kill(self) -> None:
         """SIGKILL."""
@@ -60,6 +65,7 @@ def manager(
     node_port: int | None = None,
     hold_ms: int = HOLD_MS,
     more: Sequence[str] = (),
+    release: Release = DISTRIBUTION,
 ) -> Manager:
     """Starts a redirector, with more lines of configuration; at free ports unless they are given."""
     port, node_port = port or ground.free_port(), node_port or ground.free_port()
@@ -70,8 +76,8 @@ def manager(
         "cms.ping 2 usage 2",
         *more,
     ]
-    processes = xrootd.redirector(ground, port, node_port, lines)
-    return Manager(port, node_port, processes)
+    processes = xrootd.redirector(ground, port, node_port, lines, release)
+    return Manager(port, node_port, processes, release)
 
 
 class Cluster:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from .ground import Ground, program
+from .ground import Ground, MissingProgram, program
 from .hosts import Host
 from .pki import Credential
 from .process import Process, give_to_service
@@ -20,6 +20,36 @@ from .voms import Organization
 from .waiting import until
 
 BLOCK = 65536
+
+
+@dataclass(frozen=True)
+class Release:
+    """An XRootD release whose servers run: that of the distribution, or one below a prefix."""
+
+    name: str
+    prefix: Path | None = None
+
+    def program(self, name: str) -> Path:
+        """The full path of a program of it."""
+        if self.prefix is None:
+            return program(name)
+        path = self.prefix / "bin" / name
+        if not path.is_file():
+            raise MissingProgram(f"{path} does not exist: see FOREBAY_XROOTD6_PREFIX in tests/README.md")
+        return path
+
+    def environment(self) -> dict[str, str]:
+        """Variables with which its programs find its libraries."""
+        return {} if self.prefix is None else {"LD_LIBRARY_PATH": str(self.prefix / "lib")}
+
+
+DISTRIBUTION = Release("distribution")
+
+
+def releases() -> list[Release]:
+    """That of the distribution, and XRootD 6 if there is a prefix of it."""
+    prefix = os.environ.get("FOREBAY_XROOTD6_PREFIX")
+    return [DISTRIBUTION, Release("xrootd6", Path(prefix))] if prefix else [DISTRIBUTION]
 
 
 @dataclass
@@ -180,15 +210,15 @@ def cluster(ground: Ground, data: Path) -> Origin:
     return Origin(front, data, processes)
 
 
-def redirector(ground: Ground, port: int, node_port: int, lines: list[str]) -> list[Process]:
+def redirector(ground: Ground, port: int, node_port: int, lines: list[str], release: Release) -> list[Process]:
     """A redirector (cmsd and xrootd, role manager) for nodes that log in at `node_port`."""
     shared = ["all.role manager", f"all.manager 127.0.0.1:{node_port}", "all.export / stage r/o", *lines]
     admin = ground.directory("redirector")
-    cmsd = _start(ground, "cmsd", "redirector-cmsd", node_port, shared, admin)
-    return [cmsd, _start(ground, "xrootd", "redirector", port, shared, admin)]
+    cmsd = _start(ground, "cmsd", "redirector-cmsd", node_port, shared, admin, release=release)
+    return [cmsd, _start(ground, "xrootd", "redirector", port, shared, admin, release=release)]
 
 
-def cmsd_beside(ground: Ground, data_port: int, store: Path, manager_port: int) -> Process:
+def cmsd_beside(ground: Ground, data_port: int, store: Path, manager_port: int, release: Release) -> Process:
     """A `cmsd` (role server) that logs in for the server of another program, whose files lie in `store`."""
     lines = [
         "all.role server",
@@ -198,7 +228,8 @@ def cmsd_beside(ground: Ground, data_port: int, store: Path, manager_port: int) 
         f"cms.altds xroot {data_port} monitor",
         "cms.space min 1m 2m",
     ]
-    return _start(ground, "cmsd", "cmsd-beside", ground.free_port(), lines, ground.directory("cmsd-beside"))
+    admin = ground.directory("cmsd-beside")
+    return _start(ground, "cmsd", "cmsd-beside", ground.free_port(), lines, admin, release=release)
 
 
 def on_host(ground: Ground, host: Host, data: Path) -> Process:
@@ -251,12 +282,14 @@ def _start(
     admin: Path | None = None,
     *,
     environment: Mapping[str, str] | None = None,
+    release: Release = DISTRIBUTION,
 ) -> Process:
     directory = ground.directory(name)
     configuration = directory / f"{executable}.cfg"
     paths = [f"all.adminpath {admin or directory}", f"all.pidpath {admin or directory}"]
     configuration.write_text("\n".join([*lines, *paths]) + "\n")
-    process = Process(name, [program(executable), "-c", configuration, "-p", str(port)], directory, env=environment)
+    command = [str(release.program(executable)), "-c", str(configuration), "-p", str(port)]
+    process = Process(name, command, directory, env={**release.environment(), **(environment or {})})
     process.wait_for_line(rf"{executable} \S+ initialization completed", within=30)
     return process
 
