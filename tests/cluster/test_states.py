@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
+import urllib.request
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -66,11 +68,17 @@ def located(nodes: Cluster, port: int, path: str) -> list[dict[str, Any]]:
     return found
 
 
-def shares(nodes: Cluster, port: int) -> dict[str, tuple[str, float]]:
-    """State and share of new files of each member, in the status of a node."""
+def status(nodes: Cluster, port: int) -> list[dict[str, Any]]:
+    """The members in the status of a node."""
     result = forebay.run(nodes.ground, "status", "--json", "--admin", str(nodes.sockets[port]))
     assert result.returncode == 0, result.stderr
-    return {each["member"]: (each["state"], each["share"]) for each in json.loads(result.stdout)["members"]}
+    found: list[dict[str, Any]] = json.loads(result.stdout)["members"]
+    return found
+
+
+def shares(nodes: Cluster, port: int) -> dict[str, tuple[str, float]]:
+    """State and share of new files of each member, in the status of a node."""
+    return {each["member"]: (each["state"], each["share"]) for each in status(nodes, port)}
 
 
 def test_each_node_reports_where_a_file_is(cluster_of: ClusterOf, manager: Manager, names: dict[str, Pattern]) -> None:
@@ -102,6 +110,57 @@ def test_each_node_reports_where_a_file_is(cluster_of: ClusterOf, manager: Manag
     text = forebay.run(nodes.ground, "locate", "--admin", str(nodes.sockets[other]), path).stdout
     assert f"{nodes.host(other)}:{other} (this server)" in text
     assert ", silent" in text
+
+
+def counted(nodes: Cluster, what: str) -> dict[int, int]:
+    """Bytes of each node that are `foreign` or `duplicate`, in its metrics."""
+    return {port: int(node.metrics().total(f"forebay_cluster_{what}_bytes")) for port, node in nodes.nodes.items()}
+
+
+def test_copies_on_a_second_member_are_duplicates_and_files_on_another_one_are_foreign(
+    cluster_of: ClusterOf, manager: Manager, names: dict[str, Pattern]
+) -> None:
+    """Metrics of each node, and the status and its page on any of them, show both and how the bytes are balanced."""
+    nodes = cluster_of(2)
+    nodes.start_all()
+    paths = list(names)[:24]
+    with ready(manager) as client:
+        owners = {path: nodes.read(client, path, names[path]) for path in paths[:20]}
+    unplaced = {path: int(located(nodes, nodes.ports[0], path)[0]["member"].rsplit(":", 1)[1]) for path in paths[20:]}
+    first, second = nodes.ports
+
+    def read_at_the_other(path: str, owner: int) -> None:
+        with nodes.client(second if owner == first else first) as direct:
+            handle = direct.open(path)
+            assert_same(direct.read(handle, 0, SIZE).ok(), names[path].all(), path)
+            direct.close_file(handle).ok()
+
+    copied = dict(list(owners.items())[:6])
+    for path, owner in {**copied, **unplaced}.items():
+        read_at_the_other(path, owner)
+    duplicate = {port: SIZE * sum(owner != port for owner in copied.values()) for port in nodes.ports}
+    foreign = {port: duplicate[port] + SIZE * sum(owner != port for owner in unplaced.values()) for port in nodes.ports}
+    assert sum(duplicate.values()) == len(copied) * SIZE
+    assert sum(foreign.values()) == (len(copied) + len(unplaced)) * SIZE
+    held = {port: foreign[port] + SIZE * sum(owner == port for owner in owners.values()) for port in nodes.ports}
+    until(lambda: counted(nodes, "foreign") == foreign, "bytes of files of the other member", within=60)
+    until(lambda: counted(nodes, "duplicate") == duplicate, "bytes that the other member has, too", within=60)
+    expected = {
+        f"{nodes.host(port)}:{port}": {"held": held[port], "foreign": foreign[port], "duplicate": duplicate[port]}
+        for port in nodes.ports
+    }
+    until(
+        lambda: {each["member"]: each["bytes"] for each in status(nodes, second)} == expected,
+        "the second node shows the bytes of both",
+    )
+    imbalance = {each["member"]: each["imbalance"] for each in status(nodes, second)}
+    half = sum(held.values()) / 2
+    assert imbalance == pytest.approx({f"{nodes.host(port)}:{port}": held[port] / half for port in nodes.ports})
+    with urllib.request.urlopen(f"{nodes.nodes[second].admin_url}/", timeout=10) as answer:
+        page = answer.read().decode()
+    part = 100 * len(copied) / (len(paths) + len(copied))
+    assert re.search(rf"Duplicates</span><span[^>]*>{part:.1f} %<", page)
+    assert re.search(rf"Imbalance</span><span[^>]*>{max(imbalance.values()):.2f}<", page)
 
 
 def test_a_rolling_restart_fetches_nothing_again(

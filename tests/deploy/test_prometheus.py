@@ -175,6 +175,25 @@ def test_imbalance_is_the_part_of_the_bytes_by_the_part_of_the_weights(ground: G
     promtool("test", "rules", "tests.yml", directory=directory)
 
 
+def test_duplicates_are_the_part_of_the_bytes_of_a_cluster(ground: Ground) -> None:
+    """A cache that is not in a cluster does not count."""
+    values = {"a": (300, 100, 8), "b": (100, 100, 0), "alone": (1000, 0, 0)}
+    metrics = ("forebay_cache_used_bytes", "forebay_cluster_weight", "forebay_cluster_duplicate_bytes")
+    series = [
+        {"series": f'{name}{{instance="{instance}",job="forebay"}}', "values": f"{value}x10"}
+        for instance, numbers in values.items()
+        for name, value in zip(metrics, numbers, strict=True)
+    ]
+    rule = "job:forebay_cluster_duplicates:ratio"
+    test = {"interval": "1m", "input_series": series}
+    expected = [{"labels": f'{rule}{{job="forebay"}}', "value": 0.02}]
+    test["promql_expr_test"] = [{"expr": rule, "eval_time": "5m", "exp_samples": expected}]
+    directory = ground.directory("duplicates")
+    document = {"rule_files": [str(RULES / "recording.yml")], "tests": [test]}
+    (directory / "tests.yml").write_text(yaml.safe_dump(document))
+    promtool("test", "rules", "tests.yml", directory=directory)
+
+
 def test_each_alert_names_a_section_that_exists() -> None:
     for rule in alerts():
         path, _, anchor = rule["annotations"]["runbook"].partition("#")

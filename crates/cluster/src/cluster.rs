@@ -1,7 +1,7 @@
 //! The membership as a whole.
 
 use crate::{
-    health,
+    census, health,
     locator::Locator,
     manager_link::ManagerLink,
     members::Members,
@@ -70,6 +70,7 @@ impl Cluster {
         tasks.spawn(observer::follow(Arc::clone(&shared), feed));
         if has_members {
             tasks.spawn(peers::run(Arc::clone(&shared)));
+            tasks.spawn(census::run(Arc::clone(&shared)));
         } else {
             shared.is_prepared.send_replace(true);
         }

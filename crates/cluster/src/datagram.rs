@@ -1,5 +1,6 @@
 //! Messages between members, one per UDP datagram.
 
+use crate::{census::Census, members::Standing};
 use forebay_cms::PATH_LEN_MAX;
 
 /// Length of the fields before the path.
@@ -9,20 +10,26 @@ const HEADER_LEN: usize = 18;
 pub(crate) const DATAGRAM_LEN_MAX: usize = HEADER_LEN + PATH_LEN_MAX;
 
 /// Begins each datagram; the last byte is the version.
-const MAGIC: [u8; 4] = *b"FBC\x01";
+const MAGIC: [u8; 4] = *b"FBC\x02";
 
 const FLAG: u8 = 1;
 
 /// In answers: there is data of the file.
 const DATA_FLAG: u8 = 2;
 
+/// In probes and their answers: a census follows.
+const CENSUS_FLAG: u8 = 4;
+
+/// Length of a census.
+const CENSUS_LEN: usize = 24;
+
 /// A message between members.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Datagram<'a> {
-    /// This node lives. `is_active` if it takes new files; `weight` is its share.
-    Probe { token: u64, is_active: bool, weight: u32 },
+    /// This node lives.
+    Probe { token: u64, standing: Standing },
     /// The same, in answer to a probe.
-    Alive { token: u64, is_active: bool, weight: u32 },
+    Alive { token: u64, standing: Standing },
     /// Does the receiver have this file, or will it fetch it?
     Question { token: u64, path: &'a str },
     /// `is_held` if the sender has the file, or will fetch it, and clients may be sent there.
@@ -33,23 +40,16 @@ pub(crate) enum Datagram<'a> {
 
 impl<'a> Datagram<'a> {
     pub(crate) fn encode(&self) -> Vec<u8> {
-        let (kind, flags, token, weight, path) = match *self {
-            Self::Probe { token, is_active, weight } => (1, u8::from(is_active) * FLAG, token, weight, ""),
-            Self::Alive { token, is_active, weight } => (2, u8::from(is_active) * FLAG, token, weight, ""),
-            Self::Question { token, path } => (3, 0, token, 0, path),
+        match *self {
+            Self::Probe { token, standing } => with_standing(1, token, standing),
+            Self::Alive { token, standing } => with_standing(2, token, standing),
+            Self::Question { token, path } => message([3, 0], token, 0, path.as_bytes()),
             Self::Answer { token, is_held, has_data } => {
                 let (held, data) = (u8::from(is_held) * FLAG, u8::from(has_data) * DATA_FLAG);
-                (4, held | data, token, 0, "")
+                message([4, held | data], token, 0, &[])
             }
-            Self::Share { path } => (5, 0, 0, 0, path),
-        };
-        let mut bytes = Vec::with_capacity(HEADER_LEN.saturating_add(path.len()));
-        bytes.extend(MAGIC);
-        bytes.extend([kind, flags]);
-        bytes.extend(token.to_be_bytes());
-        bytes.extend(weight.to_be_bytes());
-        bytes.extend(path.as_bytes());
-        bytes
+            Self::Share { path } => message([5, 0], 0, 0, path.as_bytes()),
+        }
     }
 
     /// `None` if it is not a datagram of a member, or one of another version.
@@ -57,21 +57,51 @@ impl<'a> Datagram<'a> {
         let (magic, rest) = bytes.split_first_chunk::<4>()?;
         let (&[kind, flags], rest) = rest.split_first_chunk::<2>()?;
         let (token, rest) = rest.split_first_chunk::<8>()?;
-        let (weight, path) = rest.split_first_chunk::<4>()?;
-        if *magic != MAGIC || path.len() > PATH_LEN_MAX {
+        let (weight, rest) = rest.split_first_chunk::<4>()?;
+        if *magic != MAGIC || rest.len() > PATH_LEN_MAX {
             return None;
         }
         let (token, weight, flag) = (u64::from_be_bytes(*token), u32::from_be_bytes(*weight), flags & FLAG != 0);
-        let path = std::str::from_utf8(path).ok()?;
+        let standing = || {
+            let census = if flags & CENSUS_FLAG == 0 { None } else { Some(parse_census(rest)?) };
+            Some(Standing { is_active: flag, weight, census })
+        };
+        let path = || std::str::from_utf8(rest).ok();
         match kind {
-            1 => Some(Self::Probe { token, is_active: flag, weight }),
-            2 => Some(Self::Alive { token, is_active: flag, weight }),
-            3 => Some(Self::Question { token, path }),
+            1 => Some(Self::Probe { token, standing: standing()? }),
+            2 => Some(Self::Alive { token, standing: standing()? }),
+            3 => Some(Self::Question { token, path: path()? }),
             4 => Some(Self::Answer { token, is_held: flag, has_data: flags & DATA_FLAG != 0 }),
-            5 => Some(Self::Share { path }),
+            5 => Some(Self::Share { path: path()? }),
             _ => None,
         }
     }
+}
+
+fn with_standing(kind: u8, token: u64, standing: Standing) -> Vec<u8> {
+    let Standing { is_active, weight, census } = standing;
+    let numbers = census.map(|Census { held_bytes, foreign_bytes, duplicate_bytes }| {
+        [held_bytes, foreign_bytes, duplicate_bytes].map(u64::to_be_bytes)
+    });
+    let flags = u8::from(is_active) * FLAG | u8::from(census.is_some()) * CENSUS_FLAG;
+    message([kind, flags], token, weight, numbers.as_ref().map_or(&[], |numbers| numbers.as_flattened()))
+}
+
+fn message(kind_and_flags: [u8; 2], token: u64, weight: u32, rest: &[u8]) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(HEADER_LEN.saturating_add(rest.len()));
+    bytes.extend(MAGIC);
+    bytes.extend(kind_and_flags);
+    bytes.extend(token.to_be_bytes());
+    bytes.extend(weight.to_be_bytes());
+    bytes.extend(rest);
+    bytes
+}
+
+fn parse_census(bytes: &[u8]) -> Option<Census> {
+    let bytes: &[u8; CENSUS_LEN] = bytes.try_into().ok()?;
+    let (numbers, _) = bytes.as_chunks::<8>();
+    let number = |position: usize| numbers.get(position).map(|bytes| u64::from_be_bytes(*bytes));
+    Some(Census { held_bytes: number(0)?, foreign_bytes: number(1)?, duplicate_bytes: number(2)? })
 }
 
 #[cfg(test)]
@@ -81,9 +111,14 @@ mod tests {
 
     #[test]
     fn messages_survive_a_round_trip() {
+        let census = Census { held_bytes: u64::MAX, foreign_bytes: 2, duplicate_bytes: 1 };
         for message in [
-            Datagram::Probe { token: 1, is_active: true, weight: 7 },
-            Datagram::Alive { token: u64::MAX, is_active: false, weight: u32::MAX },
+            Datagram::Probe { token: 1, standing: Standing { is_active: true, weight: 7, census: None } },
+            Datagram::Probe { token: 1, standing: Standing { is_active: false, weight: 7, census: Some(census) } },
+            Datagram::Alive {
+                token: u64::MAX,
+                standing: Standing { is_active: false, weight: u32::MAX, census: Some(census) },
+            },
             Datagram::Question { token: 3, path: "/store/ü" },
             Datagram::Answer { token: 4, is_held: true, has_data: false },
             Datagram::Answer { token: 4, is_held: false, has_data: true },
@@ -91,6 +126,14 @@ mod tests {
         ] {
             assert_eq!(Datagram::parse(&message.encode()), Some(message));
         }
+    }
+
+    #[test]
+    fn a_census_is_whole_or_refused() {
+        let census = Some(Census { held_bytes: 3, foreign_bytes: 2, duplicate_bytes: 1 });
+        let probe = Datagram::Probe { token: 1, standing: Standing { is_active: true, weight: 7, census } }.encode();
+        assert_eq!(Datagram::parse(&probe[..probe.len() - 1]), None);
+        assert_eq!(Datagram::parse(&[probe, vec![0]].concat()), None);
     }
 
     #[test]

@@ -80,7 +80,7 @@ pub(crate) fn suspend(shared: &Arc<Shared>, reason: Option<&'static str>) {
 fn set_active(shared: &Arc<Shared>, is_active: bool) {
     let was_active = {
         let mut members = shared.members.lock();
-        let was_active = members.is_active();
+        let was_active = members.own().is_active;
         members.set_active(is_active);
         was_active
     };

@@ -3,6 +3,7 @@
 //! The members of a cluster agree on the node for a new file without negotiation: all rank the live members by the name
 //! ([`View`]), and the best one answers the manager. [`Cluster`] runs one task per manager and one for the other members.
 
+mod census;
 mod cluster;
 mod datagram;
 mod health;
@@ -18,6 +19,7 @@ mod shared;
 mod verdict;
 mod view;
 
+pub use census::Census;
 pub use cluster::{Cluster, NodeParts};
 pub use forebay_cms::{PATHS_LEN_MAX, paths_len};
 pub use locator::{FilePresence, Location, Locator, MemberShare};

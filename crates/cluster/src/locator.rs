@@ -1,6 +1,7 @@
 //! Where a file is, for administration.
 
 use crate::{
+    census::Census,
     members::{KnownMember, MemberState},
     shared::Shared,
     verdict::Holding,
@@ -25,6 +26,10 @@ pub struct MemberShare {
     pub state: MemberState,
     /// The part of new files that placement gives it, from 0 to 1.
     pub share: f64,
+    /// Its bytes; `None` before its first census.
+    pub census: Option<Census>,
+    /// Its part of the bytes that members hold, by its part of their weights: 1 if they are balanced. `None` while that is unknown.
+    pub imbalance: Option<f64>,
 }
 
 /// A member, and a file on it.
@@ -76,7 +81,8 @@ impl Locator {
             let (shared, lfn) = (Arc::clone(&self.0), lfn.clone());
             questions.spawn(async move {
                 let presence = presence(&shared, &member, &lfn).await;
-                let KnownMember { id, weight, state, addresses } = member;
+                let KnownMember { id, standing, state, addresses } = member;
+                let weight = standing.map(|standing| standing.weight);
                 Location { member: id, is_own: addresses.is_empty(), state, weight, rank, presence }
             });
         }
@@ -89,19 +95,30 @@ impl Locator {
     }
 }
 
-/// The shares of members: by their weights, among those that take new files.
+/// The shares of members: of new files by their weights among those that take such files, and of the bytes among those that have counted.
 fn shares(members: Vec<KnownMember>) -> Vec<MemberShare> {
-    let weight_of = |member: &KnownMember| match member.state {
-        MemberState::Active => f64::from(member.weight.unwrap_or(0).max(1)),
+    let weight_of = |member: &KnownMember| f64::from(member.standing.map_or(0, |standing| standing.weight).max(1));
+    let new_weight_of = |member: &KnownMember| match member.state {
+        MemberState::Active => weight_of(member),
         MemberState::Inactive | MemberState::Silent => 0.0,
     };
-    let total: f64 = members.iter().map(weight_of).sum();
-    let share = |member: KnownMember| {
-        let share = if total > 0.0 { weight_of(&member) / total } else { 0.0 };
-        let KnownMember { id, state, addresses, .. } = member;
-        MemberShare { member: id, is_own: addresses.is_empty(), state, share }
+    let census_of = |member: &KnownMember| member.standing.and_then(|standing| standing.census);
+    let new_total: f64 = members.iter().map(new_weight_of).sum();
+    let counted =
+        || members.iter().filter_map(|member| Some((weight_of(member), census_of(member)?.held_bytes as f64)));
+    let (weights, bytes) =
+        counted().fold((0.0, 0.0), |(weights, bytes), (weight, held)| (weights + weight, bytes + held));
+    let share = |member: &KnownMember| MemberShare {
+        member: member.id.clone(),
+        is_own: member.addresses.is_empty(),
+        state: member.state,
+        share: if new_total > 0.0 { new_weight_of(member) / new_total } else { 0.0 },
+        census: census_of(member),
+        imbalance: census_of(member)
+            .filter(|_| bytes > 0.0)
+            .map(|census| census.held_bytes as f64 / bytes / (weight_of(member) / weights)),
     };
-    members.into_iter().map(share).collect()
+    members.iter().map(share).collect()
 }
 
 async fn presence(shared: &Shared, member: &KnownMember, lfn: &Lfn) -> FilePresence {
@@ -123,16 +140,42 @@ async fn presence(shared: &Shared, member: &KnownMember, lfn: &Lfn) -> FilePrese
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::members::Standing;
+
+    fn member(id: &str, standing: Option<Standing>, state: MemberState) -> KnownMember {
+        let addresses = if id == "a:1" { Vec::new() } else { vec![([127, 0, 0, 1], 1).into()] };
+        KnownMember { id: id.to_owned(), standing, state, addresses }
+    }
+
+    fn standing(weight: u32, held_bytes: Option<u64>) -> Option<Standing> {
+        let census = held_bytes.map(|held_bytes| Census { held_bytes, ..Census::default() });
+        Some(Standing { weight, census, ..Standing::default() })
+    }
+
+    #[test]
+    fn a_member_with_more_bytes_than_its_share_of_the_weights_is_above_1() {
+        let imbalance = |known| shares(known).iter().map(|member| member.imbalance).collect::<Vec<_>>();
+        let known = vec![
+            member("a:1", standing(300, Some(300)), MemberState::Active),
+            member("b:1", standing(100, Some(100)), MemberState::Silent),
+            member("c:1", standing(100, None), MemberState::Active),
+        ];
+        assert_eq!(imbalance(known), [Some(1.0), Some(1.0), None], "one has not counted yet");
+        let known = vec![
+            member("a:1", standing(100, Some(300)), MemberState::Active),
+            member("b:1", standing(100, Some(100)), MemberState::Active),
+        ];
+        assert_eq!(imbalance(known), [Some(1.5), Some(0.5)]);
+        assert_eq!(imbalance(vec![member("a:1", standing(1, Some(0)), MemberState::Active)]), [None]);
+    }
 
     #[test]
     fn only_members_that_take_new_files_have_a_share() {
-        let member = |id: &str, weight, state, addresses| KnownMember { id: id.to_owned(), weight, state, addresses };
-        let other = || vec![([127, 0, 0, 1], 1).into()];
         let known = vec![
-            member("a:1", Some(300), MemberState::Active, Vec::new()),
-            member("b:1", Some(100), MemberState::Active, other()),
-            member("c:1", Some(100), MemberState::Inactive, other()),
-            member("d:1", None, MemberState::Silent, other()),
+            member("a:1", standing(300, None), MemberState::Active),
+            member("b:1", standing(100, None), MemberState::Active),
+            member("c:1", standing(100, None), MemberState::Inactive),
+            member("d:1", None, MemberState::Silent),
         ];
         let shares = |known| shares(known).iter().map(|member| (member.is_own, member.share)).collect::<Vec<_>>();
         assert_eq!(shares(known.clone()), [(true, 0.75), (false, 0.25), (false, 0.0), (false, 0.0)]);

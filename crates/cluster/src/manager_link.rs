@@ -169,7 +169,7 @@ impl ManagerLink {
 
     fn login(&self) -> Login {
         let (options, report) = (&self.shared.options, *self.shared.report.borrow());
-        let total_gib = self.shared.members.lock().weight();
+        let total_gib = self.shared.members.lock().own().weight;
         Login {
             process: std::process::id(),
             total_gib,

@@ -1,6 +1,7 @@
 //! Which members live, from their messages.
 
 use crate::{
+    census::Census,
     options::Placement,
     view::{Member, View},
 };
@@ -20,8 +21,8 @@ pub const EXPIRY: Duration = Duration::from_millis(3500);
 /// Members as they are configured or discovered, and what was last heard of each.
 #[derive(Debug, Default)]
 pub(crate) struct Members {
-    own: Option<(String, u32)>,
-    is_active: bool,
+    id: String,
+    own: Standing,
     others: BTreeMap<String, Other>,
     placement: Placement,
 }
@@ -33,12 +34,23 @@ struct Other {
     heard: Option<Heard>,
 }
 
+/// What a member reports of itself.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub(crate) struct Standing {
+    /// Whether it takes new files.
+    pub(crate) is_active: bool,
+    /// Its share of new files, relative to others.
+    pub(crate) weight: u32,
+    /// `None` before its first one.
+    pub(crate) census: Option<Census>,
+}
+
 /// A member, alive or not.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) struct KnownMember {
     pub(crate) id: String,
-    /// `None` if it has never been heard of.
-    pub(crate) weight: Option<u32>,
+    /// What it last reported; `None` if it has never been heard of.
+    pub(crate) standing: Option<Standing>,
     pub(crate) state: MemberState,
     /// Empty for this node.
     pub(crate) addresses: Vec<SocketAddr>,
@@ -61,8 +73,7 @@ named_enum! {
 struct Heard {
     at: Instant,
     from: SocketAddr,
-    is_active: bool,
-    weight: u32,
+    standing: Standing,
 }
 
 impl Heard {
@@ -73,13 +84,13 @@ impl Heard {
 
 impl Members {
     pub(crate) fn new(placement: Placement, weight: u32, own: String) -> Self {
-        Self { own: Some((own, weight)), placement, ..Self::default() }
+        Self { id: own, own: Standing { weight, ..Standing::default() }, placement, ..Self::default() }
     }
 
     /// Replaces the list of members, by id. States of those that stay are kept.
     pub(crate) fn set_list(&mut self, own: Option<String>, others: BTreeMap<String, Vec<SocketAddr>>) {
-        if let (Some(own), Some((id, _))) = (own, &mut self.own) {
-            *id = own;
+        if let Some(own) = own {
+            self.id = own;
         }
         let mut known = std::mem::take(&mut self.others);
         let with_state = |(id, addresses): (String, Vec<SocketAddr>)| {
@@ -92,27 +103,26 @@ impl Members {
 
     /// Whether this node takes new files.
     pub(crate) fn set_active(&mut self, is_active: bool) {
-        self.is_active = is_active;
-    }
-
-    pub(crate) fn is_active(&self) -> bool {
-        self.is_active
-    }
-
-    pub(crate) fn weight(&self) -> u32 {
-        self.own.as_ref().map_or(1, |(_, weight)| *weight)
+        self.own.is_active = is_active;
     }
 
     pub(crate) fn set_weight(&mut self, weight: u32) {
-        if let Some((_, own)) = &mut self.own {
-            *own = weight;
-        }
+        self.own.weight = weight;
+    }
+
+    pub(crate) fn set_census(&mut self, census: Census) {
+        self.own.census = Some(census);
+    }
+
+    /// What this node reports of itself.
+    pub(crate) fn own(&self) -> Standing {
+        self.own
     }
 
     /// Notes a message of the member at this address; false if there is none.
-    pub(crate) fn hear(&mut self, from: SocketAddr, is_active: bool, weight: u32, now: Instant) -> bool {
+    pub(crate) fn hear(&mut self, from: SocketAddr, standing: Standing, now: Instant) -> bool {
         let Some(other) = self.others.values_mut().find(|other| other.addresses.contains(&from)) else { return false };
-        other.heard = Some(Heard { at: now, from, is_active, weight });
+        other.heard = Some(Heard { at: now, from, standing });
         true
     }
 
@@ -131,23 +141,23 @@ impl Members {
 
     /// All members, alive or not, in the order of their ids.
     pub(crate) fn all(&self, now: Instant) -> Vec<KnownMember> {
-        let own = self.own.iter().map(|(id, weight)| KnownMember {
-            id: id.clone(),
-            weight: Some(*weight),
-            state: if self.is_active { MemberState::Active } else { MemberState::Inactive },
+        let own = KnownMember {
+            id: self.id.clone(),
+            standing: Some(self.own),
+            state: if self.own.is_active { MemberState::Active } else { MemberState::Inactive },
             addresses: Vec::new(),
-        });
+        };
         let others = self.others.iter().map(|(id, other)| KnownMember {
             id: id.clone(),
-            weight: other.heard.map(|heard| heard.weight),
+            standing: other.heard.map(|heard| heard.standing),
             state: match other.heard.filter(|heard| heard.is_recent(now)) {
-                Some(heard) if heard.is_active => MemberState::Active,
+                Some(heard) if heard.standing.is_active => MemberState::Active,
                 Some(_) => MemberState::Inactive,
                 None => MemberState::Silent,
             },
             addresses: other.heard.map_or_else(|| other.addresses.clone(), |heard| vec![heard.from]),
         });
-        let mut all: Vec<KnownMember> = own.chain(others).collect();
+        let mut all: Vec<KnownMember> = std::iter::once(own).chain(others).collect();
         all.sort_by(|one, other| one.id.cmp(&other.id));
         all
     }
@@ -170,13 +180,29 @@ impl Members {
 
     /// The members that live and take new files.
     pub(crate) fn view(&self, now: Instant) -> View {
-        let own = if self.is_active { self.own.as_ref() } else { None };
-        let own = own.map(|(id, weight)| Member { id: id.clone(), weight: *weight, address: None });
+        let own = Member { id: self.id.clone(), weight: self.own.weight, address: None };
+        let own = Some(own).filter(|_| self.own.is_active);
         let alive = self.others.iter().filter_map(|(id, other)| {
-            let heard = other.heard.filter(|heard| heard.is_active && heard.is_recent(now))?;
-            Some(Member { id: id.clone(), weight: heard.weight, address: Some(heard.from) })
+            let heard = other.heard.filter(|heard| heard.standing.is_active && heard.is_recent(now))?;
+            Some(Member { id: id.clone(), weight: heard.standing.weight, address: Some(heard.from) })
         });
         View::new(own.into_iter().chain(alive).collect(), self.placement)
+    }
+
+    /// All members that were ever heard of, as if each of them lived and took new files: the owners of files, whoever stands in for them.
+    pub(crate) fn owners(&self) -> View {
+        let own = Member { id: self.id.clone(), weight: self.own.weight, address: None };
+        let others = self.others.iter().filter_map(|(id, other)| {
+            let heard = other.heard?;
+            Some(Member { id: id.clone(), weight: heard.standing.weight, address: Some(heard.from) })
+        });
+        View::new(std::iter::once(own).chain(others).collect(), self.placement)
+    }
+
+    /// Whether the member that sends from this address has been heard of lately.
+    pub(crate) fn is_alive(&self, address: SocketAddr, now: Instant) -> bool {
+        let is_it = |heard: Heard| heard.from == address && heard.is_recent(now);
+        self.others.values().any(|other| other.heard.is_some_and(is_it))
     }
 }
 
@@ -188,6 +214,10 @@ mod tests {
         ([127, 0, 0, 1], port).into()
     }
 
+    fn standing(is_active: bool, weight: u32) -> Standing {
+        Standing { is_active, weight, census: None }
+    }
+
     fn members(now: Instant) -> Members {
         let mut members = Members::new(Placement::File, 10, "a".to_owned());
         members.set_list(
@@ -195,7 +225,7 @@ mod tests {
             [("b".to_owned(), vec![address(1)]), ("c".to_owned(), vec![address(2), address(5)])].into(),
         );
         members.set_active(true);
-        assert!(members.hear(address(1), true, 20, now));
+        assert!(members.hear(address(1), standing(true, 20), now));
         members
     }
 
@@ -209,11 +239,11 @@ mod tests {
         let mut members = members(now);
         assert_eq!(ids(&members.view(now)), [("a", 10), ("b", 20)]);
         assert!(!members.are_all_known());
-        assert!(members.hear(address(2), true, 30, now + Duration::from_secs(1)));
+        assert!(members.hear(address(2), standing(true, 30), now + Duration::from_secs(1)));
         assert!(members.are_all_known());
         assert_eq!(ids(&members.view(now + Duration::from_secs(1))), [("a", 10), ("b", 20), ("c", 30)]);
         assert_eq!(ids(&members.view(now + EXPIRY)), [("a", 10), ("c", 30)]);
-        assert!(!members.hear(address(3), true, 1, now), "a stranger");
+        assert!(!members.hear(address(3), standing(true, 1), now), "a stranger");
     }
 
     #[test]
@@ -221,7 +251,7 @@ mod tests {
         let now = forebay_net::clock::monotonic();
         let mut members = members(now);
         assert_eq!(members.addresses(now), [address(1), address(2), address(5)], "one is not known yet");
-        assert!(members.is_member(address(2)) && members.hear(address(5), true, 30, now));
+        assert!(members.is_member(address(2)) && members.hear(address(5), standing(true, 30), now));
         assert_eq!(members.addresses(now), [address(1), address(5)]);
         assert_eq!(members.view(now).others().collect::<Vec<_>>(), [address(1), address(5)]);
         assert_eq!(members.addresses(now + EXPIRY), [address(1), address(2), address(5)]);
@@ -232,7 +262,7 @@ mod tests {
     fn all_members_are_known_with_their_states() {
         let now = forebay_net::clock::monotonic();
         let mut members = members(now);
-        members.hear(address(2), false, 30, now);
+        members.hear(address(2), standing(false, 30), now);
         let states = |members: &Members, now| {
             members.all(now).into_iter().map(|member| (member.id, member.state)).collect::<Vec<_>>()
         };
@@ -247,10 +277,22 @@ mod tests {
     fn inactive_members_take_no_files() {
         let now = forebay_net::clock::monotonic();
         let mut members = members(now);
-        members.hear(address(1), false, 20, now);
+        members.hear(address(1), standing(false, 20), now);
         assert_eq!(ids(&members.view(now)), [("a", 10)]);
         members.set_active(false);
         assert_eq!(ids(&members.view(now)), []);
+    }
+
+    #[test]
+    fn owners_are_all_members_that_were_ever_heard_of() {
+        let now = forebay_net::clock::monotonic();
+        let mut members = members(now);
+        members.set_active(false);
+        members.hear(address(1), standing(false, 20), now);
+        assert_eq!(ids(&members.owners()), [("a", 10), ("b", 20)], "one was never heard of");
+        assert!(members.is_alive(address(1), now) && !members.is_alive(address(2), now));
+        assert!(!members.is_alive(address(1), now + EXPIRY));
+        assert_eq!(ids(&members.owners()).len(), 2);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use crate::{
     datagram::{DATAGRAM_LEN_MAX, Datagram},
-    members::PROBE_INTERVAL,
+    members::{PROBE_INTERVAL, Standing},
     resolver,
     shared::{Announcement, Held, Shared},
     verdict::Holding,
@@ -107,15 +107,12 @@ pub(crate) async fn run(shared: Arc<Shared>) {
 
 fn take(shared: &Arc<Shared>, socket: &PeerSocket, datagram: &Datagram<'_>, from: SocketAddr) {
     match *datagram {
-        Datagram::Probe { token, is_active, weight } => {
-            hear(shared, from, is_active, weight);
-            let alive = {
-                let members = shared.members.lock();
-                Datagram::Alive { token, is_active: members.is_active(), weight: members.weight() }
-            };
+        Datagram::Probe { token, standing } => {
+            hear(shared, from, standing);
+            let alive = Datagram::Alive { token, standing: shared.members.lock().own() };
             socket.send(&alive.encode(), from);
         }
-        Datagram::Alive { is_active, weight, .. } => hear(shared, from, is_active, weight),
+        Datagram::Alive { standing, .. } => hear(shared, from, standing),
         Datagram::Question { token, path } => {
             let is_suspended = shared.suspension.borrow().is_some();
             let holding = Lfn::parse(path).map_or(Holding::Nothing, |lfn| shared.holding(&lfn));
@@ -135,9 +132,9 @@ fn take(shared: &Arc<Shared>, socket: &PeerSocket, datagram: &Datagram<'_>, from
     }
 }
 
-fn hear(shared: &Arc<Shared>, from: SocketAddr, is_active: bool, weight: u32) {
+fn hear(shared: &Arc<Shared>, from: SocketAddr, standing: Standing) {
     let now = forebay_net::clock::monotonic();
-    if shared.members.lock().hear(from, is_active, weight, now) {
+    if shared.members.lock().hear(from, standing, now) {
         follow_members(shared);
     }
 }
@@ -245,11 +242,11 @@ async fn probe(shared: Arc<Shared>) {
 /// Lets the other members know that this node lives.
 pub(crate) fn send_probes(shared: &Shared) {
     let Some(socket) = shared.socket() else { return };
-    let (addresses, is_active, weight) = {
+    let (addresses, standing) = {
         let members = shared.members.lock();
-        (members.addresses(forebay_net::clock::monotonic()), members.is_active(), members.weight())
+        (members.addresses(forebay_net::clock::monotonic()), members.own())
     };
-    let probe = Datagram::Probe { token: shared.next_token(), is_active, weight }.encode();
+    let probe = Datagram::Probe { token: shared.next_token(), standing }.encode();
     for address in addresses {
         socket.send(&probe, address);
     }

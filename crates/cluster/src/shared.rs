@@ -210,6 +210,27 @@ impl Shared {
         answer
     }
 
+    /// Asks the members at these addresses at once whether one of them has data of a file; `None` if not all answer in time, and none has.
+    pub(crate) async fn has_data_elsewhere(
+        &self,
+        path: &str,
+        addresses: &[SocketAddr],
+        time_max: Duration,
+    ) -> Option<bool> {
+        let (token, mut answers) = self.ask(self.socket.as_ref()?, path, addresses);
+        let any_has = async {
+            for _ in addresses {
+                if answers.recv().await?.has_data {
+                    return Some(true);
+                }
+            }
+            Some(false)
+        };
+        let has_data = timeout(time_max, any_has).await.ok().flatten();
+        self.questions.lock().remove(&token);
+        has_data
+    }
+
     /// Sends a question. The caller removes its token from the questions when it has the answers that it waits for.
     fn ask(&self, socket: &PeerSocket, path: &str, addresses: &[SocketAddr]) -> (u64, mpsc::Receiver<Held>) {
         let token = self.next_token();

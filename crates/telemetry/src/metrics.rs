@@ -157,6 +157,8 @@ declare_metrics! {
         cluster_managers = "forebay_cluster_managers", "Managers of the cluster that this node is logged in to";
         cluster_members = "forebay_cluster_members", "Members of the cluster that take new files, this node included";
         cluster_weight = "forebay_cluster_weight", "Weight of this node in the placement of new files, in GiB of its store";
+        cluster_foreign_bytes = "forebay_cluster_foreign" (Bytes), "Bytes here of files that placement selects another member of the cluster for";
+        cluster_duplicate_bytes = "forebay_cluster_duplicate" (Bytes), "Bytes here of files that a member before this one in their order of placement has, too";
         index_entries = "forebay_index_entries", "Entries in the index";
         cache_used_bytes = "forebay_cache_used" (Bytes), "Disk space used by all files of the cache";
         cache_used_inodes = "forebay_cache_used_inodes", "Inodes used by all files of the cache";
@@ -384,6 +386,12 @@ impl Metrics {
     /// Sets the weight of this node among the members of the cluster.
     pub fn set_cluster_weight(&self, weight: u32) {
         self.0.cluster_weight.store(weight.into(), Relaxed);
+    }
+
+    /// Sets the bytes of files that placement selects another member for, and those of files that such a member has, too.
+    pub fn set_cluster_census(&self, foreign_bytes: u64, duplicate_bytes: u64) {
+        self.0.cluster_foreign_bytes.store(foreign_bytes, Relaxed);
+        self.0.cluster_duplicate_bytes.store(duplicate_bytes, Relaxed);
     }
 
     /// Sets the number of entries in the index.

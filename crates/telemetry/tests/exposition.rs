@@ -79,6 +79,7 @@ fn busy() -> (Metrics, ConnectionGuard) {
     metrics.add_cluster_manager(-1);
     metrics.set_cluster_members(3);
     metrics.set_cluster_weight(100);
+    metrics.set_cluster_census(4096, 1024);
     metrics.add_check(CheckResult::FailedServedStale);
     metrics.add_decision(Decided::Bypass);
     metrics.add_negative_hit();

@@ -22,7 +22,7 @@ pub use maintenance::{Drain, PREFETCH_NAME_LEN_MAX, PREFETCH_NAMES_MAX, Prefetch
 pub use sizing::{CurvePoint, DATASETS_SHOWN_MAX, ReadGroup, ReuseInterval, Sizing, WorkingSet};
 pub use status::{
     ByteCounts, CertificateEnd, ClusterMember, FailingOrigin, FileResults, Filler, Footprint, Index, IndexState,
-    Memory, Purged, Quota, Role, Space, State, Status, Usage, Volume,
+    MemberBytes, Memory, Purged, Quota, Role, Space, State, Status, Usage, Volume,
 };
 
 use schemars::JsonSchema;

@@ -148,6 +148,24 @@ pub struct ClusterMember {
     pub state: String,
     /// Its part of new files, from 0 to 1.
     pub share: f64,
+    /// Its bytes; `null` before it has counted them for the first time.
+    #[serde(default)]
+    pub bytes: Option<MemberBytes>,
+    /// Its part of the bytes of all members, by its part of their weights: 1 if they are balanced. `null` if unknown.
+    #[serde(default)]
+    pub imbalance: Option<f64>,
+}
+
+/// Bytes of cached files on a member of the cluster.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+pub struct MemberBytes {
+    /// All.
+    pub held: u64,
+    /// Of files for which placement selects another member.
+    pub foreign: u64,
+    /// Of files that a member before it in their order of placement has, too; estimated from a sample if there are many. The sum over members
+    /// is that of all surplus copies.
+    pub duplicate: u64,
 }
 
 /// Disk space used by the cache, and its limits.

@@ -9,7 +9,7 @@ use super::{
     views::Views,
 };
 use crate::{
-    model::{ClusterMember, IndexState, Status},
+    model::{ClusterMember, IndexState, MemberBytes, Status},
     resources::{self, Server},
 };
 use forebay_telemetry::{Group, Point, Range, Series, Sum};
@@ -18,6 +18,9 @@ use maud::{Markup, html};
 /// Lines of the charts of the traffic.
 const LINES: [(Series, &str); 3] =
     [(Series::ClientBytes, "to clients"), (Series::HitBytes, "from the cache"), (Series::OriginBytes, "from origins")];
+
+const MEMBER_HEADS: [&str; 7] =
+    ["Member", "State", "Share of new files", "Bytes", "Imbalance", "Of other members", "Duplicates"];
 
 /// Rows of each list.
 const ROWS: usize = 8;
@@ -155,11 +158,31 @@ fn members(status: &Status) -> Markup {
                 th scope="row" { (member.member) @if member.is_this_server { " (this server)" } }
                 td { (member.state) }
                 td.number { (percent(Some(member.share))) }
+                td.number { (member.bytes.map_or_else(dash, |held| bytes(held.held))) }
+                td.number { (member.imbalance.map_or_else(dash, |imbalance| format!("{imbalance:.2}"))) }
+                td.number { (percent(member.bytes.and_then(|held| share(held.foreign, held.held)))) }
+                td.number { (percent(member.bytes.and_then(|held| share(held.duplicate, held.held)))) }
             }
         }
     };
     let rows: Vec<_> = status.members.iter().map(row).collect();
-    card("Cluster", &table("Members of the cluster", &["Member", "State", "Share of new files"], &rows))
+    let sum = |part: fn(MemberBytes) -> u64| status.members.iter().filter_map(|member| member.bytes).map(part).sum();
+    let (held, duplicate) = (sum(|counted| counted.held), sum(|counted| counted.duplicate));
+    let worst = status.members.iter().filter_map(|member| member.imbalance).reduce(f64::max);
+    card(
+        "Cluster",
+        &html! {
+            div.tiles {
+                (tile("Duplicates", &percent(share(duplicate, held)), &format!("{} of {} on all members", bytes(duplicate), bytes(held))))
+                (tile("Imbalance", &worst.map_or_else(dash, |worst| format!("{worst:.2}")), "fullest member by its share"))
+            }
+            (table("Members of the cluster", &MEMBER_HEADS, &rows))
+        },
+    )
+}
+
+fn dash() -> String {
+    "–".to_owned()
 }
 
 fn who(views: &Views, group: Group, title: &str) -> Markup {

@@ -3,9 +3,9 @@
 use super::Server;
 use crate::model::{
     ByteCounts, CertificateEnd, ClusterMember, FailingOrigin, FileResults, Filler, Footprint, Index, IndexState,
-    Memory, Purged, Quota, Role, Space, State, Status, Usage, Volume,
+    MemberBytes, Memory, Purged, Quota, Role, Space, State, Status, Usage, Volume,
 };
-use forebay_cluster::{Locator, MemberShare};
+use forebay_cluster::{Census, Locator, MemberShare};
 use forebay_engine::{Engine, IndexState as EngineIndex};
 use forebay_front::Backend;
 use forebay_manager::FillerState;
@@ -80,9 +80,14 @@ fn failing_origins(metrics: &Metrics) -> Vec<FailingOrigin> {
 }
 
 fn members(server: &Server) -> Vec<ClusterMember> {
-    let member = |MemberShare { member, is_own, state, share }| {
-        let state = state.as_str().to_owned();
-        ClusterMember { member, is_this_server: is_own, state, share }
+    let bytes = |Census { held_bytes, foreign_bytes, duplicate_bytes }| MemberBytes {
+        held: held_bytes,
+        foreign: foreign_bytes,
+        duplicate: duplicate_bytes,
+    };
+    let member = |MemberShare { member, is_own, state, share, census, imbalance }| {
+        let (state, bytes) = (state.as_str().to_owned(), census.map(bytes));
+        ClusterMember { member, is_this_server: is_own, state, share, bytes, imbalance }
     };
     server.locator.iter().flat_map(Locator::members).map(member).collect()
 }

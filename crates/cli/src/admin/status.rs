@@ -2,7 +2,7 @@
 
 use super::{AdminArgs, connection::understood, watch::Rhythm};
 use crate::text;
-use forebay_admin::model::{ClusterMember, FailingOrigin, Filler, Status, Usage};
+use forebay_admin::model::{ClusterMember, FailingOrigin, Filler, MemberBytes, Status, Usage};
 use std::io::{self, Write};
 
 /// Show the status of a running server
@@ -51,9 +51,8 @@ fn print(out: &mut dyn Write, status: &Status) -> io::Result<()> {
         text::bytes(status.origin_bytes)
     )?;
     print_failing_origins(out, &status.failing_origins)?;
-    for ClusterMember { member, is_this_server, state, share } in &status.members {
-        let own = if *is_this_server { " (this server)" } else { "" };
-        writeln!(out, "member     {}{own}: {state}, {:.1} % of new files", text::printable(member), 100.0 * share)?;
+    for member in &status.members {
+        print_member(out, member)?;
     }
     if let Some(space) = &status.space {
         let (free, total) = (text::bytes(space.free_bytes), text::bytes(space.total_bytes));
@@ -86,6 +85,20 @@ fn print_failing_origins(out: &mut dyn Write, failing: &[FailingOrigin]) -> io::
         0 => Ok(()),
         more => writeln!(out, "origin     {more} more fail, see --json"),
     }
+}
+
+fn print_member(out: &mut dyn Write, member: &ClusterMember) -> io::Result<()> {
+    let ClusterMember { member, is_this_server, state, share, bytes, imbalance } = member;
+    let own = if *is_this_server { " (this server)" } else { "" };
+    write!(out, "member     {}{own}: {state}, {:.1} % of new files", text::printable(member), 100.0 * share)?;
+    if let Some(MemberBytes { held, foreign, duplicate }) = *bytes {
+        let [held, foreign, duplicate] = [held, foreign, duplicate].map(text::bytes);
+        write!(out, "; {held}, of which {foreign} of other members, {duplicate} duplicates")?;
+    }
+    if let Some(imbalance) = imbalance {
+        write!(out, "; imbalance {imbalance:.2}")?;
+    }
+    writeln!(out)
 }
 
 /// The filler of a manager.
@@ -130,6 +143,11 @@ mod tests {
             "client_bytes": { "hit": 1536, "missed": 512, "coalesced": 0, "bypassed": 0 }, "origin_bytes": 512,
             "hit_ratio": 0.75,
             "failing_origins": [{ "server": "origin:1094", "since": 60, "problem": "no answer" }],
+            "members": [
+                { "member": "a:1094", "is_this_server": true, "state": "active", "share": 0.75,
+                  "bytes": { "held": 2048, "foreign": 512, "duplicate": 0 }, "imbalance": 1.25 },
+                { "member": "b:1094", "is_this_server": false, "state": "silent", "share": 0.25 },
+            ],
             "memory": { "budget_bytes": 1 << 30, "used_bytes": 0 },
             "volumes": [],
             "space": { "total_bytes": 1_u64 << 40, "free_bytes": 1_u64 << 39 },
@@ -151,6 +169,8 @@ mod tests {
             "manager    filler filler:1094 answers, on node-7, renewed 2s ago",
             "served     75.0 % saved: 1.5 KiB hit, 512 B missed, 0 B coalesced, 0 B bypassed; 512 B from origins",
             "origin     origin:1094 FAILS since 1970-01-01 00:01:00 UTC: no answer",
+            "member     a:1094 (this server): active, 75.0 % of new files; 2.0 KiB, of which 512 B of other members, 0 B duplicates; imbalance 1.25",
+            "member     b:1094: silent, 25.0 % of new files",
             "cache      3 files, 1 pinned, 1.5 KiB; unlimited left before a purge",
             "quota      /store: 512 B, guaranteed 0 B, at most 1.0 KiB",
             "purged     expired: 2 files, 2.0 KiB",

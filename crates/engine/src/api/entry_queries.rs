@@ -25,6 +25,14 @@ impl Engine {
         Ok(page.into_iter().map(|(key, record)| self.entry_info(key, record)).collect())
     }
 
+    /// Names and cached bytes of up to `limit` entries, as [`Self::entries`], from the last commit of the index: cheap enough for all
+    /// entries again and again. `None` when the index is not open.
+    pub async fn committed_files(&self, after: Option<CacheKey>, limit: usize) -> Option<Vec<(CacheKey, u64)>> {
+        let limit = limit.min(ENTRIES_PER_PAGE_MAX);
+        let page = self.context().catalog.as_ref()?.ask(move |index| index.page(after.as_ref(), limit)).await?;
+        Some(page.into_iter().map(|(key, record)| (key, record.disk.present_bytes)).collect())
+    }
+
     /// An entry; `None` when there is none of this key.
     ///
     /// # Errors
