@@ -3,7 +3,7 @@
 //! Of a file that is on several members each one after the first in their order of placement counts its copy as a duplicate, so the sum over all
 //! members has each surplus copy once. A copy can be a duplicate only if placement selects another member for it: the others are not asked for.
 
-use crate::{shared::Shared, view::View};
+use crate::{shared::Shared, standing::Census, view::View};
 use forebay_cache::{CacheKey, placement_hash};
 use forebay_types::Lfn;
 use std::{collections::BinaryHeap, sync::Arc, time::Duration};
@@ -29,17 +29,6 @@ const QUESTION_PAUSE: Duration = Duration::from_millis(1);
 const PAUSE_BY_DURATION: u32 = 20;
 const PAUSE_MIN: Duration = Duration::from_secs(10);
 const PAUSE_MAX: Duration = Duration::from_secs(3600);
-
-/// Bytes of cached files on one member.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub struct Census {
-    /// All bytes of files that are placed on members.
-    pub held_bytes: u64,
-    /// Those of files that placement selects another member for, alive or not.
-    pub foreign_bytes: u64,
-    /// Those of files of which another live member, before this one in their order of placement, has data, too. Estimated from a sample if many are foreign.
-    pub duplicate_bytes: u64,
-}
 
 /// The sums over all entries, and a sample of the foreign ones.
 #[derive(Debug, Default)]

@@ -1,6 +1,6 @@
 //! Messages between members, one per UDP datagram.
 
-use crate::{census::Census, members::Standing};
+use crate::standing::{Census, Standing};
 use forebay_cms::PATH_LEN_MAX;
 
 /// Length of the fields before the path.
@@ -20,13 +20,12 @@ const DATA_FLAG: u8 = 2;
 /// In probes and their answers: a census follows.
 const CENSUS_FLAG: u8 = 4;
 
-/// Length of a census.
 const CENSUS_LEN: usize = 24;
 
 /// A message between members.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Datagram<'a> {
-    /// This node lives.
+    /// This node lives, and stands like this.
     Probe { token: u64, standing: Standing },
     /// The same, in answer to a probe.
     Alive { token: u64, standing: Standing },
@@ -83,8 +82,8 @@ fn with_standing(kind: u8, token: u64, standing: Standing) -> Vec<u8> {
     let numbers = census.map(|Census { held_bytes, foreign_bytes, duplicate_bytes }| {
         [held_bytes, foreign_bytes, duplicate_bytes].map(u64::to_be_bytes)
     });
-    let flags = u8::from(is_active) * FLAG | u8::from(census.is_some()) * CENSUS_FLAG;
-    message([kind, flags], token, weight, numbers.as_ref().map_or(&[], |numbers| numbers.as_flattened()))
+    let (active, counted) = (u8::from(is_active) * FLAG, u8::from(census.is_some()) * CENSUS_FLAG);
+    message([kind, active | counted], token, weight, numbers.as_ref().map_or(&[], |numbers| numbers.as_flattened()))
 }
 
 fn message(kind_and_flags: [u8; 2], token: u64, weight: u32, rest: &[u8]) -> Vec<u8> {

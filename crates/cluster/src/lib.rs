@@ -16,14 +16,15 @@ mod options;
 mod peers;
 mod resolver;
 mod shared;
+mod standing;
 mod verdict;
 mod view;
 
-pub use census::Census;
 pub use cluster::{Cluster, NodeParts};
 pub use forebay_cms::{PATHS_LEN_MAX, paths_len};
 pub use locator::{FilePresence, Location, Locator, MemberShare};
 pub use members::{EXPIRY, MemberState, PROBE_INTERVAL};
 pub use observer::{Feed, Observer, observe};
 pub use options::{MANAGERS_MAX, MEMBERS_MAX, Options, Placement};
+pub use standing::Census;
 pub use view::{Member, View};

@@ -1,9 +1,9 @@
 //! Where a file is, for administration.
 
 use crate::{
-    census::Census,
     members::{KnownMember, MemberState},
     shared::Shared,
+    standing::Census,
     verdict::Holding,
 };
 use forebay_types::{Lfn, named_enum};
@@ -114,9 +114,10 @@ fn shares(members: Vec<KnownMember>) -> Vec<MemberShare> {
         state: member.state,
         share: if new_total > 0.0 { new_weight_of(member) / new_total } else { 0.0 },
         census: census_of(member),
-        imbalance: census_of(member)
-            .filter(|_| bytes > 0.0)
-            .map(|census| census.held_bytes as f64 / bytes / (weight_of(member) / weights)),
+        imbalance: match census_of(member) {
+            Some(census) if bytes > 0.0 => Some(census.held_bytes as f64 / bytes / (weight_of(member) / weights)),
+            Some(_) | None => None,
+        },
     };
     members.iter().map(share).collect()
 }
@@ -140,7 +141,7 @@ async fn presence(shared: &Shared, member: &KnownMember, lfn: &Lfn) -> FilePrese
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::members::Standing;
+    use crate::standing::Standing;
 
     fn member(id: &str, standing: Option<Standing>, state: MemberState) -> KnownMember {
         let addresses = if id == "a:1" { Vec::new() } else { vec![([127, 0, 0, 1], 1).into()] };

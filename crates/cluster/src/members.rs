@@ -1,8 +1,8 @@
 //! Which members live, from their messages.
 
 use crate::{
-    census::Census,
     options::Placement,
+    standing::{Census, Standing},
     view::{Member, View},
 };
 use forebay_types::named_enum;
@@ -34,22 +34,11 @@ struct Other {
     heard: Option<Heard>,
 }
 
-/// What a member reports of itself.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub(crate) struct Standing {
-    /// Whether it takes new files.
-    pub(crate) is_active: bool,
-    /// Its share of new files, relative to others.
-    pub(crate) weight: u32,
-    /// `None` before its first one.
-    pub(crate) census: Option<Census>,
-}
-
 /// A member, alive or not.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) struct KnownMember {
     pub(crate) id: String,
-    /// What it last reported; `None` if it has never been heard of.
+    /// Its last report; `None` if it has never been heard of.
     pub(crate) standing: Option<Standing>,
     pub(crate) state: MemberState,
     /// Empty for this node.
@@ -114,7 +103,7 @@ impl Members {
         self.own.census = Some(census);
     }
 
-    /// What this node reports of itself.
+    /// The report of this node.
     pub(crate) fn own(&self) -> Standing {
         self.own
     }
@@ -181,7 +170,7 @@ impl Members {
     /// The members that live and take new files.
     pub(crate) fn view(&self, now: Instant) -> View {
         let own = Member { id: self.id.clone(), weight: self.own.weight, address: None };
-        let own = Some(own).filter(|_| self.own.is_active);
+        let own = self.own.is_active.then_some(own);
         let alive = self.others.iter().filter_map(|(id, other)| {
             let heard = other.heard.filter(|heard| heard.standing.is_active && heard.is_recent(now))?;
             Some(Member { id: id.clone(), weight: heard.standing.weight, address: Some(heard.from) })
@@ -189,7 +178,7 @@ impl Members {
         View::new(own.into_iter().chain(alive).collect(), self.placement)
     }
 
-    /// All members that were ever heard of, as if each of them lived and took new files: the owners of files, whoever stands in for them.
+    /// All members that were ever heard of, as if each of them lived and took new files: the owners of files, also while others stand in for them.
     pub(crate) fn owners(&self) -> View {
         let own = Member { id: self.id.clone(), weight: self.own.weight, address: None };
         let others = self.others.iter().filter_map(|(id, other)| {

@@ -2,9 +2,10 @@
 
 use crate::{
     datagram::{DATAGRAM_LEN_MAX, Datagram},
-    members::{PROBE_INTERVAL, Standing},
+    members::PROBE_INTERVAL,
     resolver,
     shared::{Announcement, Held, Shared},
+    standing::Standing,
     verdict::Holding,
     view::View,
 };

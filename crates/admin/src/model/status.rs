@@ -159,7 +159,7 @@ pub struct ClusterMember {
 /// Bytes of cached files on a member of the cluster.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct MemberBytes {
-    /// All.
+    /// All bytes of files that are placed on members.
     pub held: u64,
     /// Of files for which placement selects another member.
     pub foreign: u64,
