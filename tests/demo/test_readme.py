@@ -7,12 +7,12 @@ import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 import pytest
 import uproot
 
+from harness.document import Block, sections
 from harness.ground import REPOSITORY, Ground, root_python
 from harness.hosts import Hosts
 from harness.named_host import NamedHost
@@ -46,22 +46,7 @@ print(ROOT.events.GetSelectedRows())
 """
 
 
-class Block(NamedTuple):
-    """A block of a section, and what its first line says of it: a language, and for shells the host."""
-
-    kind: str
-    text: str
-
-
-def sections() -> dict[str, list[Block]]:
-    """The blocks of each section."""
-    parts = re.split(r"^##+ (.*)$", README, flags=re.MULTILINE)[1:]
-    blocks = re.compile(r"^```([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-    pairs = zip(parts[::2], parts[1::2], strict=True)
-    return {head: [Block(*found) for found in blocks.findall(body)] for head, body in pairs}
-
-
-SECTIONS = sections()
+SECTIONS = sections(REPOSITORY / "README.md")
 
 
 class Site:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from .ground import REPOSITORY, Ground, program
+from .hosts import Host
 from .process import Process, as_root
 
 COMMAND_SECONDS = 300.0
@@ -41,14 +42,16 @@ exec tail --pid="$user" -f /dev/null
 class Machine:
     """A root directory that covers this machine's, in a mount namespace of its own. No init runs there.
 
-    The `shared` directory is visible on all machines and on this one, as on a cluster file system.
+    The `shared` directory is visible on all machines and on this one, as on a cluster file system. The network is that
+    of `host`, or of this machine.
     """
 
-    def __init__(self, ground: Ground, shared: Path | None = None) -> None:
+    def __init__(self, ground: Ground, shared: Path | None = None, host: Host | None = None) -> None:
         base = ground.directory("machine")
         self.root = base / "root"
         arguments = [str(base), str(os.getpid()), str(shared or ""), *elsewhere()]
-        command = as_root(str(program("unshare")), "--mount", "sh", "-c", MOUNTS, "sh", *arguments)
+        script = [str(program("unshare")), "--mount", "sh", "-c", MOUNTS, "sh", *arguments]
+        command = host.command(*script, user=None) if host else as_root(*script)
         self._holder = Process("machine", command, ground.directory("holder"), keep_root=True)
         self._pid = self._holder.wait_for_line(r"^machine (\d+)$")[1]
 
@@ -61,7 +64,7 @@ class Machine:
 
     def command(self, *arguments: str) -> list[str]:
         """A command as it is to be started from here."""
-        enter = [str(program("nsenter")), "--target", self._pid, "--mount", "chroot", str(self.root)]
+        enter = [str(program("nsenter")), "--target", self._pid, "--mount", "--net", "chroot", str(self.root)]
         return as_root(*enter, "env", "-i", "PATH=/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL=C.UTF-8", *arguments)
 
     def run(self, *arguments: str, text: str = "") -> subprocess.CompletedProcess[str]:
