@@ -1,5 +1,7 @@
 //! Documents in packages: shell completions, manual pages, the description of the administration API.
 
+mod commands;
+
 use crate::Cli;
 use anyhow::Context;
 use clap::CommandFactory;
@@ -22,7 +24,11 @@ pub(crate) struct CompletionsArgs {
 #[derive(Debug, clap::Args)]
 pub(crate) struct ManArgs {
     /// Target directory; created if missing. Pages ending in .1 belong in man1, .5 in man5
-    directory: PathBuf,
+    #[arg(required_unless_present = "markdown")]
+    directory: Option<PathBuf>,
+    /// Print all commands as one Markdown document instead
+    #[arg(long, conflicts_with = "directory")]
+    markdown: bool,
 }
 
 /// Print the description of the administration API (OpenAPI 3.1)
@@ -37,7 +43,10 @@ pub(crate) fn completions(args: &CompletionsArgs) -> anyhow::Result<()> {
 }
 
 pub(crate) fn man(args: &ManArgs) -> anyhow::Result<()> {
-    let directory = &args.directory;
+    let Some(directory) = &args.directory else {
+        io::stdout().lock().write_all(commands::reference(Cli::command()).as_bytes())?;
+        return Ok(());
+    };
     fs::create_dir_all(directory).with_context(|| format!("creating {}", directory.display()))?;
     let mut command = Cli::command();
     // Sets the full names of subcommands.
@@ -92,7 +101,7 @@ mod tests {
     #[test]
     fn every_command_has_a_page_and_is_listed_in_the_first() {
         let directory = tempfile::tempdir().unwrap();
-        man(&ManArgs { directory: directory.path().join("man1") }).unwrap();
+        man(&ManArgs { directory: Some(directory.path().join("man1")), markdown: false }).unwrap();
         let page = |name: &str| fs::read_to_string(directory.path().join("man1").join(name)).unwrap();
         let first = page("forebay.1");
         assert!(page("forebay.toml.5").contains(".SH [server]"));
