@@ -12,10 +12,12 @@ ROOT_VENV := .venv-root
 SIM_VENV := .venv-libcachesim
 S3FS_VENV := .venv-s3fs
 PORTABLE_VENV := .venv-portable
+SITE_VENV := .venv-site
 BINARY := target/release/forebay
 TOOLS := target/tools
 BENCH_TOOLS := target/debug
 PLUGIN := target/plugin
+SITE ?= target/site
 # Test processes; most of their time goes into waiting for programs to start.
 WORKERS ?= 3
 FUZZ_SECONDS ?= 20
@@ -28,12 +30,12 @@ BASE ?= HEAD
 # Crates whose dependencies are Rust alone.
 PURE_CRATES := types proto cache adopt structure monitoring records sizing
 
-.PHONY: help setup build plugin deb release demo demo-site picture test lint python-lint format tidy clippy quick pure unit doc costs blackbox lab lab-quick lab-test fuzz-smoke sim soak-purge soak-neighbours bench simulate-year micro profile bench-tools clean libraries FORCE
+.PHONY: help setup build plugin deb release demo demo-site picture test lint python-lint format tidy clippy quick pure unit doc costs blackbox lab lab-quick lab-test site fuzz-smoke sim soak-purge soak-neighbours bench simulate-year micro profile bench-tools clean libraries FORCE
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
 
-setup: $(VENV)/.tests $(VENV)/.lab $(ROOT_VENV)/.installed $(SIM_VENV)/.installed $(S3FS_VENV)/.installed $(TOOLS)/render-chart $(TOOLS)/shoveler $(TOOLS)/search/.installed ## install what the tests need: XRootD's programs, Python packages
+setup: $(VENV)/.tests $(VENV)/.lab $(ROOT_VENV)/.installed $(SIM_VENV)/.installed $(S3FS_VENV)/.installed $(SITE_VENV)/.installed $(TOOLS)/render-chart $(TOOLS)/shoveler $(TOOLS)/search/.installed ## install what the tests need: XRootD's programs, Python packages
 	tests/install-tools.sh
 
 build: $(BINARY) ## build the release binary
@@ -90,8 +92,8 @@ clippy: libraries
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 
 python-lint: $(VENV)/.tests $(VENV)/.lab
-	$(VENV)/bin/ruff format --check --quiet --config tests/pyproject.toml tests demo
-	$(VENV)/bin/ruff check --quiet --config tests/pyproject.toml tests demo
+	$(VENV)/bin/ruff format --check --quiet --config tests/pyproject.toml tests demo deploy/site
+	$(VENV)/bin/ruff check --quiet --config tests/pyproject.toml tests demo deploy/site
 	cd tests && ../$(VENV)/bin/mypy .
 	$(VENV)/bin/mypy --config-file tests/pyproject.toml demo
 	cd python && ../$(VENV)/bin/ruff format --check --quiet . && ../$(VENV)/bin/ruff check --quiet . && ../$(VENV)/bin/mypy src tests
@@ -126,6 +128,11 @@ lab-test: $(if $(READY),,setup $(BINARY) bench-tools)
 	cd python && FOREBAY_BENCH=$(CURDIR)/$(BENCH_TOOLS)/forebay-bench \
 	  ../$(VENV)/bin/python -m pytest -n $(WORKERS) --dist worksteal $(LABTESTS)
 
+site: $(if $(READY),,$(SITE_VENV)/.installed) ## build the documentation as a searchable site into target/site/html; fails at a broken link
+	$(PYTHON) deploy/site/pages.py $(SITE)/pages
+	SITE_PAGES=$(abspath $(SITE)/pages) SITE_OUTPUT=$(abspath $(SITE)/html) NO_MKDOCS_2_WARNING=1 \
+	  $(SITE_VENV)/bin/mkdocs build --strict --quiet --config-file deploy/site/mkdocs.yml
+
 sim: ## the seeded simulation, SEEDS seeds from FROM on (some are part of `make unit`)
 	$(CARGO) run --release --locked -p forebay-sim -- --seeds $(SEEDS) --from $(FROM)
 
@@ -159,7 +166,7 @@ simulate-year: $(BINARY) ## simulate a generated year of a site, 10,000,000 acce
 
 clean: ## remove what was built, installed and generated here
 	$(CARGO) clean
-	rm -rf $(VENV) $(ROOT_VENV) $(SIM_VENV) $(S3FS_VENV) $(PORTABLE_VENV) demo-data
+	rm -rf $(VENV) $(ROOT_VENV) $(SIM_VENV) $(S3FS_VENV) $(PORTABLE_VENV) $(SITE_VENV) demo-data
 
 # OpenSSL's headers, for whatever cargo builds.
 libraries:
@@ -213,6 +220,12 @@ $(S3FS_VENV)/.installed: tests/requirements-s3fs.txt
 	tests/install-tools.sh --python-only
 	$(PYTHON) -m venv $(S3FS_VENV)
 	$(S3FS_VENV)/bin/pip install --quiet --no-compile --disable-pip-version-check -r $<
+	touch $@
+
+$(SITE_VENV)/.installed: deploy/site/requirements.txt
+	tests/install-tools.sh --python-only
+	$(PYTHON) -m venv $(SITE_VENV)
+	$(SITE_VENV)/bin/pip install --quiet --no-compile --disable-pip-version-check -r $<
 	touch $@
 
 $(SIM_VENV)/.installed: tests/requirements-libcachesim.txt
