@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import http.server
 import socket
+import ssl
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from .ground import Ground, program
+from .pki import Credential
 from .process import Process
 from .waiting import until
 from .xrootd import http as xrootd_http
@@ -77,16 +79,25 @@ def _started(process: Process, port: int) -> HttpOrigin:
 
 
 class OneFile:
-    """A server of one content under every path, whose answers have the validators that a test sets."""
+    """A server of one content under every path, with the validators that a test sets; over TLS with a credential."""
 
-    def __init__(self, content: bytes, fields: dict[str, str]) -> None:
+    def __init__(self, content: bytes, fields: dict[str, str], host: Credential | None = None) -> None:
         self.content, self.fields = content, fields
+        self.status: int | None = None
+        """Set if all requests are refused."""
+        self.authorizations: list[str | None] = []
+        """The credentials of all requests."""
         self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
+        self.scheme = "https" if host else "http"
+        if host:
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.load_cert_chain(host.certificate, host.key)
+            self.server.socket = context.wrap_socket(self.server.socket, server_side=True)
 
     @property
     def url(self) -> str:
         """URL of the server without a path."""
-        return f"http://127.0.0.1:{self.server.server_port}"
+        return f"{self.scheme}://127.0.0.1:{self.server.server_port}"
 
     def _handler(self) -> type[http.server.BaseHTTPRequestHandler]:
         origin = self
@@ -98,9 +109,9 @@ class OneFile:
 
             def do_GET(self) -> None:
                 """Answers with the content or a part of it."""
-                content = origin.content
+                content = b"" if origin.status else origin.content
                 wanted = self.headers.get("Range")
-                if wanted is None:
+                if wanted is None or origin.status:
                     self._head(200, len(content))
                     self.wfile.write(content)
                     return
@@ -112,10 +123,11 @@ class OneFile:
 
             def do_HEAD(self) -> None:
                 """Answers with the head alone."""
-                self._head(200, len(origin.content))
+                self._head(200, 0 if origin.status else len(origin.content))
 
             def _head(self, status: int, length: int, more: dict[str, str] | None = None) -> None:
-                self.send_response_only(status)
+                origin.authorizations.append(self.headers.get("Authorization"))
+                self.send_response_only(origin.status or status)
                 for name, value in {"Content-Length": str(length), **origin.fields, **(more or {})}.items():
                     self.send_header(name, value)
                 self.end_headers()
@@ -127,9 +139,9 @@ class OneFile:
 
 
 @contextmanager
-def one_file(content: bytes, fields: dict[str, str]) -> Iterator[OneFile]:
+def one_file(content: bytes, fields: dict[str, str], host: Credential | None = None) -> Iterator[OneFile]:
     """A server of `content`, with these fields in its answers."""
-    origin = OneFile(content, fields)
+    origin = OneFile(content, fields, host)
     serving = threading.Thread(target=origin.server.serve_forever)
     serving.start()
     try:

@@ -35,7 +35,8 @@ class S3Server:
         # Until then any number of requests is served without a look at their signature.
         environment = {"INITIAL_NO_AUTH_ACTION_COUNT": "1000000"}
         self.process = Process("moto", argv, directory, env=environment, keep_root=True)
-        until(self._answers, "the S3 server answers")
+        # Its modules take long to load on a busy machine.
+        until(self._answers, "the S3 server answers", within=120.0)
         self.client("setup", "setup").create_bucket(Bucket=BUCKET)
 
     @property

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
@@ -108,3 +109,34 @@ def test_the_base_of_an_origin_is_a_prefix_of_keys(cache: Callable[..., Forebay]
     server = cache(f"{s3.url}/store")
     assert ask(server, "GET", "/sub/inner.bin").body == FILES["store/sub/inner.bin"].all()
     assert b'href="large.bin"' in ask(server, "GET", "/").body
+
+
+def test_clients_of_root_and_http_name_the_bucket(serve: Serve, s3: S3Server, ground: Ground, grid: Grid) -> None:
+    keys = {"hosts": ["127.0.0.1"], "method": "s3", "access_keys": str(s3.require_signatures()), "profile": "cache"}
+    allowed = {"allow": [f"s3://127.0.0.1:{s3.port}"]}
+    server = serve({"forwarding": allowed, "tls": {"ca_dir": str(grid.directory)}, "credential": [keys]})
+    for key, pattern in FILES.items():
+        for state in ("cold", "warm"):
+            url = f"{server.url}//{s3.url}/{key}"
+            assert_same(fetch("pyxrootd", ground, url), pattern.all(), f"{key} {state}")
+    assert ask(server, "GET", f"/{s3.url}/store/large.bin").body == FILES["store/large.bin"].all()
+    assert server.settled_metrics().origin_bytes == sum(pattern.size for pattern in FILES.values())
+    assert (server.data / f"s3:/127.0.0.1:{s3.port},{BUCKET}/store/large.bin").is_file()
+    assert b'href="sub/"' in ask(server, "GET", f"/{s3.url}/store/").body
+    stat = run_client([program("xrdfs"), server.address, "stat", f"/{s3.url}"])
+    assert b"IsDir" in stat.stdout, stat.stderr
+    assert ask(server, "GET", f"/s3://127.0.0.1:1/{BUCKET}/f").status == 403
+    assert ask(server, "GET", f"/s3://127.0.0.1:{s3.port}").status >= 400, "it names no bucket"
+
+
+def test_commands_read_objects_with_the_access_key_of_the_user(s3: S3Server, ground: Ground, grid: Grid) -> None:
+    s3.require_signatures()
+    without = {**grid.environment(), "AWS_SHARED_CREDENTIALS_FILE": "/none"}
+    user = {**without, "AWS_ACCESS_KEY_ID": s3.key[0], "AWS_SECRET_ACCESS_KEY": s3.key[1]}
+    for key, pattern in FILES.items():
+        assert_same(fetch("forebay-get", ground, f"{s3.url}/{quote(key)}", user), pattern.all(), key)
+    listed = run_client([ground.forebay, "ls", f"{s3.url}/store"], user)
+    assert {line.rsplit("/", 1)[-1] for line in listed.stdout.decode().splitlines()} >= {"large.bin", "sub"}
+    stat = run_client([ground.forebay, "stat", f"{s3.url}/store/large.bin"], user)
+    assert b"size      9000000 (" in stat.stdout, stat.stderr
+    assert run_client([ground.forebay, "stat", f"{s3.url}/store/large.bin"], without).returncode != 0

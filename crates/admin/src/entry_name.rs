@@ -30,6 +30,7 @@ impl EntryName {
             Err(ForwardingError::Origin(_)) => {
                 return Err("invalid origin in the path: the form is /root://HOST:PORT//path".to_owned());
             }
+            Err(error @ ForwardingError::Bucket) => return Err(error.to_string()),
             Err(ForwardingError::Lfn(error)) => return Err(error.to_string()),
         };
         let key = key.map_err(|refusal| format!("{refusal}: no such file can be cached"))?;

@@ -17,7 +17,8 @@ pub struct AllowList {
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum AllowListError {
     #[error(
-        "`{pattern}` is not an origin pattern: write HOST, HOST:PORT or HOST:* for root://, or the same after https:// or http:// \
+        "`{pattern}` is not an origin pattern: write HOST, HOST:PORT or HOST:* for root://, or the same after https://, http://, \
+         s3:// or pelican:// \
          (HOST may hold `*`, an IPv6 address goes in brackets, no port means the scheme's own)"
     )]
     Pattern { pattern: String },
@@ -35,8 +36,8 @@ struct OriginPattern {
 }
 
 impl AllowList {
-    /// The list of `patterns`, each `HOST`, `HOST:PORT` or `HOST:*` for origins of `root://`, or the same after `https://` or
-    /// `http://`. In `HOST`, `*` stands for any run of characters, dots included; in a leading `*.` it stands for one character at
+    /// The list of `patterns`, each `HOST`, `HOST:PORT` or `HOST:*` for origins of `root://`, or the same after `https://`,
+    /// `http://`, `s3://` or `pelican://`. In `HOST`, `*` stands for any run of characters, dots included; in a leading `*.` it stands for one character at
     /// least. No port means that of the scheme.
     ///
     /// # Errors
@@ -80,6 +81,8 @@ impl FromStr for OriginPattern {
             "root" => Scheme::Root,
             "https" | "davs" => Scheme::Https,
             "http" | "dav" => Scheme::Http,
+            "s3" => Scheme::S3,
+            "pelican" => Scheme::Pelican,
             _ => return Err(error()),
         };
         let is_host_char = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '_' | '*');
@@ -139,6 +142,8 @@ mod tests {
             ("[::ffff:192.0.2.1]", "192.0.2.1"),
             ("origin.example.", "origin.example"),
             ("192.0.2.*", "192.0.2.17"),
+            ("s3://*.example", "s3://a.example/bucket"),
+            ("pelican://osg-htc.org", "pelican://osg-htc.org"),
         ] {
             assert!(allows(pattern, origin), "{pattern} {origin}");
         }
@@ -157,6 +162,8 @@ mod tests {
             ("192.0.2.*", "[::1]"),
             ("*:*", "http://origin:1094"),
             ("origin", "roots://origin"),
+            ("https://*", "pelican://origin"),
+            ("https://*", "s3://origin/bucket"),
         ] {
             assert!(!allows(pattern, origin), "{pattern} {origin}");
         }

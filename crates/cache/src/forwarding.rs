@@ -1,6 +1,6 @@
 //! Paths that name their origin.
 
-use forebay_types::{Endpoint, EndpointError, Lfn, LfnError, OriginId, Scheme};
+use forebay_types::{Endpoint, EndpointError, Lfn, LfnError, OSDF_FEDERATION, OriginId, Scheme};
 use std::borrow::Cow;
 
 /// A file at an origin that the client named.
@@ -17,7 +17,7 @@ pub struct ForwardedPath {
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum ForwardingError {
     /// The scheme (in lower case) is known but no client for it exists.
-    #[error("origins of scheme `{scheme}` are not supported yet: use root://, or https://")]
+    #[error("origins of scheme `{scheme}` are not supported yet: use root://, https://, s3:// or pelican://")]
     Scheme { scheme: &'static str },
     /// Nothing that can be a host follows the scheme.
     #[error("the path names no origin")]
@@ -25,17 +25,25 @@ pub enum ForwardingError {
     /// No file name, or a bad one, follows the origin.
     #[error("the path names no file at the origin")]
     Lfn(#[from] LfnError),
+    /// The first component after an S3 server cannot be a bucket.
+    #[error("the path names no bucket at the origin: write s3://HOST:PORT/BUCKET/KEY")]
+    Bucket,
 }
 
 /// Schemes of origins that clients may name, other spellings of them included.
-const SERVED_SCHEMES: [(&str, Scheme); 6] = [
+const SERVED_SCHEMES: [(&str, Scheme); 8] = [
     ("root", Scheme::Root),
     ("xroot", Scheme::Root),
     ("http", Scheme::Http),
     ("dav", Scheme::Http),
     ("https", Scheme::Https),
     ("davs", Scheme::Https),
+    ("s3", Scheme::S3),
+    ("pelican", Scheme::Pelican),
 ];
+
+/// The scheme of the one federation whose URLs have no host.
+const OSDF: &str = "osdf";
 
 /// Schemes that are recognised in order to say that they are not served.
 const KNOWN_SCHEMES: [&str; 2] = ["roots", "xroots"];
@@ -43,7 +51,8 @@ const KNOWN_SCHEMES: [&str; 2] = ["roots", "xroots"];
 impl ForwardedPath {
     /// Reads a request's path that names an origin: `root://host[:port]//path`, `xroot://…`, `https://…` (`davs`) and `http://…`
     /// (`dav`), with or without a `/` before it, with any number of slashes wherever there is one (servers and clients squeeze them: an [`Lfn`]'s
-    /// text is `/root:/host:port/path`). A user before the host is dropped, an IPv6 address stands in brackets.
+    /// text is `/root:/host:port/path`). A user before the host is dropped, an IPv6 address stands in brackets. `s3://host/bucket/key` names the
+    /// bucket as the origin, `pelican://federation/path` a federation, and `osdf:///path` that of OSDF.
     ///
     /// `None` when the path does not begin with a known scheme: it is an ordinary name.
     ///
@@ -58,14 +67,39 @@ impl ForwardedPath {
         if let Some(scheme) = KNOWN_SCHEMES.into_iter().find(|known| known.eq_ignore_ascii_case(scheme)) {
             return Err(ForwardingError::Scheme { scheme });
         }
+        if scheme.eq_ignore_ascii_case(OSDF) {
+            let federation = Endpoint::new(OSDF_FEDERATION, Scheme::Pelican.default_port());
+            let lfn = Lfn::parse(&format!("/{rest}"))?;
+            return Ok(Some(Self { origin: OriginId::of(Scheme::Pelican, federation), lfn }));
+        }
         let served = SERVED_SCHEMES.iter().find(|(served, _)| served.eq_ignore_ascii_case(scheme));
         let Some((_, scheme)) = served else { return Ok(None) };
         let authority_and_path = rest.trim_start_matches('/');
         let path_start = authority_and_path.find('/').unwrap_or(authority_and_path.len());
         let (authority, path) = authority_and_path.split_at(path_start);
+        if *scheme == Scheme::S3 {
+            return Self::parse_s3(authority, path).map(Some);
+        }
         let server = Endpoint::parse_with_default(authority, scheme.default_port())?.canonical();
         let server = server.ok_or_else(|| EndpointError { text: authority.to_owned() })?;
         Ok(Some(Self { origin: OriginId::of(*scheme, server), lfn: Lfn::parse(path)? }))
+    }
+
+    /// The object in a bucket, which is the first component of `path`, or follows a comma in `authority` as in [`forwarded_name`].
+    fn parse_s3(authority: &str, path: &str) -> Result<Self, ForwardingError> {
+        let (server, bucket) = authority.split_once(',').map_or((authority, ""), |(server, base)| (server, base));
+        let (bucket, key) = if bucket.is_empty() {
+            let path = path.trim_start_matches('/');
+            path.split_at(path.find('/').unwrap_or(path.len()))
+        } else {
+            (bucket, path)
+        };
+        let server = Endpoint::parse_with_default(server, Scheme::S3.default_port())?.canonical();
+        let server = server.ok_or_else(|| EndpointError { text: authority.to_owned() })?;
+        let origin = format!("s3://{server}/{}", bucket.replace(',', "/"));
+        let origin: OriginId = origin.parse().map_err(|_| ForwardingError::Bucket)?;
+        let key = if key.is_empty() { "/" } else { key };
+        Ok(Self { origin, lfn: Lfn::parse(key)? })
     }
 }
 
@@ -80,7 +114,9 @@ pub fn forwarded_name(origin: &OriginId, lfn: &Lfn) -> String {
 
 /// As [`forwarded_name`], with the origin as it is spelled.
 pub(crate) fn spelled_name(origin: &OriginId, lfn: &Lfn) -> String {
-    format!("/{}:/{}{}{lfn}", origin.scheme, origin.endpoint, origin.base().replace('/', ","))
+    // As an `Lfn` spells a directory: without a slash at its end.
+    let path = lfn.as_str().trim_end_matches('/');
+    format!("/{}:/{}{}{path}", origin.scheme, origin.endpoint, origin.base().replace('/', ","))
 }
 
 /// The origin and the path of a [`spelled_name`]; `None` if it is not one.
@@ -180,7 +216,7 @@ mod tests {
         }
 
         #[test]
-        fn arbitrary_paths_have_one_name(path in "/{1,2}(x?root:/{1,2})?[a-bA.:@%/\\[\\]0-1f]{0,16}") {
+        fn arbitrary_paths_have_one_name(path in "/{1,2}((x?root|s3|pelican|osdf):/{1,2})?[a-bA.,:@%/\\[\\]0-1f]{0,16}") {
             let Ok(asked) = Lfn::parse(&path) else { return Ok(()) };
             let Some(name) = name_for_rules(&asked) else { return Ok(()) };
             prop_assert_eq!(text_for_rules(&name), name.as_str());
@@ -226,6 +262,13 @@ mod tests {
             ("davs://dav.example//a", "https://dav.example:443", "/a"),
             ("/http:/[::1]/a", "http://[::1]:80", "/a"),
             ("dav://u:w@h:8080/a", "http://h:8080", "/a"),
+            ("s3://S3.example/bucket//a/b", "s3://s3.example:443/bucket", "/a/b"),
+            ("/s3:/s3.example:9000/bucket", "s3://s3.example:9000/bucket", "/"),
+            ("/s3:/s3.example:443,bucket/a", "s3://s3.example:443/bucket", "/a"),
+            ("/s3:/s3.example:443,bucket,base/a", "s3://s3.example:443/bucket/base", "/a"),
+            ("pelican://Federation.example/ns/a", "pelican://federation.example:443", "/ns/a"),
+            ("osdf:///ns/a", "pelican://osg-htc.org:443", "/ns/a"),
+            ("/OSDF:/ns/a", "pelican://osg-htc.org:443", "/ns/a"),
         ] {
             let parsed = ForwardedPath::parse(path).unwrap().unwrap();
             assert_eq!((parsed.origin.to_string().as_str(), parsed.lfn.as_str()), (origin, lfn), "{path}");
@@ -257,9 +300,14 @@ mod tests {
             "/root:/h:99999/a",
             "/root:/::1/a",
             "/root:/./a",
+            "/s3:/h:0/bucket/a",
         ] {
             assert!(matches!(ForwardedPath::parse(path), Err(ForwardingError::Origin(_))), "{path}");
         }
+        for path in ["/s3:/h", "/s3:/h/", "/s3:/h/a b/c", "/s3:/h,../a"] {
+            assert_eq!(ForwardedPath::parse(path), Err(ForwardingError::Bucket), "{path}");
+        }
+        assert_eq!(ForwardedPath::parse("/osdf:/../a"), Err(ForwardingError::Lfn(LfnError::Climbs)));
         assert_eq!(ForwardedPath::parse("/root:/h:1"), Err(ForwardingError::Lfn(LfnError::Missing)));
         assert_eq!(ForwardedPath::parse("root://h//../a"), Err(ForwardingError::Lfn(LfnError::Climbs)));
     }

@@ -191,6 +191,7 @@ mod tests {
             ("https://origin:1094", "/https:/origin:1094/a/b"),
             ("https://origin:1094/a", "/https:/origin:1094,a/a/b"),
             ("https://origin:1094/a/b", "/https:/origin:1094,a,b/a/b"),
+            ("pelican://federation:443", "/pelican:/federation:443/a/b"),
             ("s3://[2001:db8::1]:9000/bucket", "/s3:/[2001:db8::1]:9000,bucket/a/b"),
         ] {
             let origin: OriginId = id.parse().unwrap();

@@ -1,16 +1,19 @@
 //! The client side: URLs, and the origin client for single commands.
 
-use crate::{failure::UsageError, node::origins::http_pool_options};
+use crate::{
+    failure::UsageError,
+    node::origins::{client_over_http, http_pool_options},
+};
 use anyhow::{Context, anyhow};
 use forebay_config::{OriginUrl, parse_origin_url};
 use forebay_http_proto::Target;
 use forebay_net::{ClientTlsFiles, Credential, TlsConnector, TrustAnchors};
 use forebay_origin::{DelegatedCredentials, Origin, OriginPath, RedirectTargets, Redirects};
-use forebay_origin_http::HttpOrigin;
+use forebay_origin_http::PelicanServers;
 use forebay_origin_root::{Options, Pool, PoolOptions, RootOrigin};
 use forebay_telemetry::{LogFormat, Metrics, init_logging};
 use forebay_trust::UserCredentials;
-use forebay_types::{RequestPath, Scheme};
+use forebay_types::{OriginId, RequestPath, Scheme};
 use std::{env, future::Future, path::PathBuf, sync::Arc};
 
 /// If set, servers may exchange keys in 512-bit groups, as XRootD 5 and dCache do.
@@ -25,7 +28,7 @@ pub(crate) struct FileUrl {
 
 impl FileUrl {
     /// Parses `root://HOST[:PORT]//path[?cgi]` or the same with `roots://`; or `https://HOST[:PORT]/path[?query]`, percent-encoded, or the
-    /// same with `http://`, `davs://` or `dav://`.
+    /// same with `http://`, `davs://` or `dav://`; or `s3://HOST[:PORT]/BUCKET/KEY`, `pelican://FEDERATION/path` or `osdf:///path`.
     pub(crate) fn parse(text: &str) -> anyhow::Result<Self> {
         let usage = |problem: String| {
             UsageError(format!(
@@ -36,12 +39,14 @@ impl FileUrl {
         let end = text.get(authority..).and_then(|rest| rest.find(['/', '?'])).map_or(text.len(), |at| authority + at);
         let (server, path) = text.split_at(end);
         let server = parse_origin_url(server).map_err(usage)?;
-        if matches!(&server, OriginUrl::Http(origin) if origin.scheme == Scheme::S3) {
-            return Err(usage(format!("`{text}`: this command does not read from S3 servers")).into());
-        }
         if !path.starts_with('/') {
             return Err(usage(format!("`{text}` has no path")).into());
         }
+        let (server, path) = match server {
+            OriginUrl::Http(server) if server.scheme == Scheme::S3 => in_bucket(&server, path)
+                .ok_or_else(|| usage(format!("`{text}` has no bucket: write s3://HOST:PORT/BUCKET/KEY")))?,
+            server => (server, path),
+        };
         let decoded = match &server {
             OriginUrl::Root { .. } => path.to_owned(),
             OriginUrl::Http(_) => {
@@ -64,7 +69,8 @@ impl FileUrl {
         let username = env::var("USER").ok().filter(|user| !user.is_empty());
         let defaults = PoolOptions::default();
         let options = PoolOptions { username: username.unwrap_or(defaults.username), ..defaults };
-        let credentials = credentials_of_environment(&options.username)?;
+        let is_s3 = matches!(&self.server, OriginUrl::Http(server) if server.scheme == Scheme::S3);
+        let credentials = credentials_of_environment(&options.username, is_s3)?;
         let redirects = Redirects { to: RedirectTargets::Everywhere, ..Redirects::default() };
         // A person waits: a server that does not answer is not asked again, whereas a cache that serves jobs retries.
         Ok(match &self.server {
@@ -78,16 +84,29 @@ impl FileUrl {
                 let pool = forebay_origin_http::Pool::new(http_pool_options(&options), tls, credentials);
                 let defaults = forebay_origin_http::Options::default();
                 let options = forebay_origin_http::Options { redirects, attempts: 1, ..defaults };
-                Arc::new(HttpOrigin::new(server.clone(), Vec::new(), options, pool, &Metrics::new()))
+                let servers = (server.clone(), Vec::new());
+                client_over_http(servers, PelicanServers::Caches, options, pool, &Metrics::new())
             }
         })
     }
 }
 
-/// The credentials of the environment: a proxy or a token in the usual places of grid tools.
-fn credentials_of_environment(user: &str) -> anyhow::Result<Arc<UserCredentials>> {
+/// The bucket that a path begins with, and the key in it.
+fn in_bucket<'a>(server: &OriginId, path: &'a str) -> Option<(OriginUrl, &'a str)> {
+    let path = path.strip_prefix('/')?;
+    let (bucket, key) = path.split_at(path.find('/').unwrap_or(path.len()));
+    let origin = format!("{server}/{bucket}").parse().ok()?;
+    Some((OriginUrl::Http(origin), if key.is_empty() { "/" } else { key }))
+}
+
+/// The credentials of the environment: a proxy or a token in the usual places of grid tools; for S3 servers an access key.
+fn credentials_of_environment(user: &str, is_for_s3: bool) -> anyhow::Result<Arc<UserCredentials>> {
     let allows_weak_groups = named(WEAK_GROUPS).is_some();
-    let found = UserCredentials::find(user, &ca_dir_of_environment(), allows_weak_groups);
+    let found = if is_for_s3 {
+        UserCredentials::find_access_key(user)
+    } else {
+        UserCredentials::find(user, &ca_dir_of_environment(), allows_weak_groups)
+    };
     Ok(Arc::new(found.map_err(|error| anyhow!("cannot use your credentials: {error}"))?))
 }
 
@@ -150,6 +169,10 @@ mod tests {
             ("root://h:11/store/f?a=b", "h:11", "/store/f", "a=b", Some("f")),
             ("xroot://[::1]:11//f", "[::1]:11", "/f", "", Some("f")),
             ("root://h//", "h:1094", "/", "", None),
+            ("s3://h:9000/bucket/a%20b/c", "s3://h:9000/bucket", "/a b/c", "", Some("c")),
+            ("s3://h/bucket", "s3://h:443/bucket", "/", "", None),
+            ("pelican://h/ns/f", "pelican://h:443", "/ns/f", "", Some("f")),
+            ("osdf:///ns/f", "pelican://osg-htc.org:443", "/ns/f", "", Some("f")),
             ("root://cache//root://origin:11//f", "cache:1094", "/root:/origin:11/f", "", Some("f")),
         ] {
             let parsed = FileUrl::parse(url).unwrap();
@@ -168,7 +191,9 @@ mod tests {
         for url in [
             "/store/f",
             "ftp://h/f",
-            "s3://h/bucket/f",
+            "s3://h",
+            "s3://h//f",
+            "osdf://h/f",
             "root://h",
             "root:///f",
             "root://h//../f",

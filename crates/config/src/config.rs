@@ -162,7 +162,7 @@ pub struct ExportConfig {
 pub enum ExportFiles {
     /// Interchangeable servers, tried in this order.
     Origins { first: Endpoint, others: Vec<Endpoint>, tls: TlsUse },
-    /// The same of HTTP.
+    /// The same of HTTP; or one federation of Pelican alone.
     HttpOrigins { first: OriginId, others: Vec<OriginId> },
     /// Servers of several protocols with the same files, tried in this order; each is one of the kinds above.
     Alternatives(Vec<Self>),

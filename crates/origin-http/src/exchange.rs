@@ -18,7 +18,10 @@ use forebay_telemetry::OriginMetrics;
 use forebay_types::{Endpoint, OriginId};
 use http_body_util::BodyExt;
 use hyper::{HeaderMap, StatusCode, body::Incoming, header::LOCATION};
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, atomic::AtomicUsize},
+    time::Duration,
+};
 use tokio::time::{Instant, timeout, timeout_at};
 
 /// The servers of an origin, and the means to send requests to them.
@@ -28,6 +31,17 @@ pub(crate) struct Client {
     pub(crate) options: Options,
     pub(crate) pool: Arc<Pool>,
     pub(crate) metrics: OriginMetrics,
+    /// Set if the servers are not those of the configuration.
+    pub(crate) named_by: Option<NamedBy>,
+}
+
+/// The federation that has named the servers of a client.
+pub(crate) struct NamedBy {
+    pub(crate) federation: Endpoint,
+    /// Whether the servers are shown credentials, ours or those of clients.
+    pub(crate) shows_credentials: bool,
+    /// Position of the server that answered last, which is asked first: one that is down costs a wait only once.
+    pub(crate) preferred: AtomicUsize,
 }
 
 /// The head of an answer, and the rest to come.
@@ -69,6 +83,28 @@ impl Client {
         std::iter::once(&self.first).chain(&self.others).map(server_of).collect()
     }
 
+    /// The servers that may be shown credentials.
+    fn shown_home(&self) -> Vec<OriginId> {
+        if self.named_by.as_ref().is_some_and(|named_by| !named_by.shows_credentials) {
+            Vec::new()
+        } else {
+            self.home()
+        }
+    }
+
+    /// Sends `question` to `target` alone. Redirects are answers.
+    pub(crate) async fn ask_once(
+        &self,
+        target: &Target,
+        path: &OriginPath,
+        question: &Question,
+        deadline: Instant,
+    ) -> Result<Answer, Failure> {
+        self.metrics.add_request(question.kind());
+        let redirect = self.named(target);
+        self.send(target, path, question, &self.shown_home(), redirect.as_ref(), deadline).await
+    }
+
     /// Sends `question` to `first` and follows redirects. Statuses other than redirects are answers.
     pub(crate) async fn ask(
         &self,
@@ -77,12 +113,15 @@ impl Client {
         question: &Question,
         deadline: Instant,
     ) -> Result<Answer, Failure> {
-        let home = self.home();
-        let endpoints: Vec<Endpoint> = home.iter().map(|server| server.endpoint.clone()).collect();
+        let home = self.shown_home();
+        let endpoints: Vec<Endpoint> = self.home().iter().map(|server| server.endpoint.clone()).collect();
         let mut visited: Vec<Target> = Vec::new();
         let mut target = first.clone();
         loop {
-            let redirect = visited.last().and_then(|by| self.redirected(&endpoints, &target, by));
+            let redirect = match visited.last() {
+                Some(by) => self.redirected(&endpoints, &target, by.endpoint()),
+                None => self.named(&target),
+            };
             self.metrics.add_request(question.kind());
             let answer = self.send(&target, path, question, &home, redirect.as_ref(), deadline).await?;
             if !is_redirect(answer.status) {
@@ -115,11 +154,17 @@ impl Client {
     }
 
     /// Set for servers that must not be at an address of this machine, whatever their name.
-    fn redirected(&self, home: &[Endpoint], target: &Target, by: &Target) -> Option<Redirected> {
+    fn redirected(&self, home: &[Endpoint], target: &Target, by: &Endpoint) -> Option<Redirected> {
         let Redirects { setting, .. } = self.options.redirects;
         let may_be_here = home.contains(target.endpoint())
             || self.options.redirects.reaches_this_machine(home, &[], target.endpoint());
-        (!may_be_here).then(|| Redirected { by: by.endpoint().clone(), setting })
+        (!may_be_here).then(|| Redirected { by: by.clone(), setting })
+    }
+
+    /// The same for servers that a federation has named.
+    fn named(&self, target: &Target) -> Option<Redirected> {
+        let federation = &self.named_by.as_ref()?.federation;
+        self.redirected(std::slice::from_ref(federation), target, federation)
     }
 
     /// Sends one request; once more over a new connection if a kept one turns out to be closed.

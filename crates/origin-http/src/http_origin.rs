@@ -47,7 +47,12 @@ impl HttpOrigin {
     #[must_use]
     pub fn new(first: OriginId, others: Vec<OriginId>, options: Options, pool: Arc<Pool>, metrics: &Metrics) -> Self {
         let (label, metrics) = (first.to_string(), metrics.origin(&first));
-        let client = Arc::new(Client { first, others, options, pool, metrics });
+        Self::of(Client { first, others, options, pool, metrics, named_by: None }, label)
+    }
+
+    /// The origin of the servers of `client`.
+    pub(crate) fn of(client: Client, label: String) -> Self {
+        let client = Arc::new(client);
         Self { client, label, has_webdav: AtomicBool::new(true), turns: Arc::new(Semaphore::new(REQUESTS_MAX)) }
     }
 

@@ -1,14 +1,15 @@
-//! Origins over `http://` and `https://`.
+//! Origins over `http://`, `https://`, `s3://` and `pelican://`.
 //!
 //! From the outside in: [`HttpOrigin`] asks the servers of its list in order (`servers`), an open file (`file`) reads ranges
 //! and resumes them, `exchange` sends one request and follows its redirects, over connections that the process keeps in a
-//! [`Pool`]. The modules of `answer` interpret heads and bodies of answers and do no I/O.
+//! [`Pool`]. A [`PelicanOrigin`] asks a federation which servers have a file, and is an [`HttpOrigin`] of those. The modules of `answer` interpret heads and bodies of answers and do no I/O.
 
 mod answer;
 mod exchange;
 mod file;
 mod http_origin;
 mod options;
+mod pelican;
 mod pool;
 mod proof;
 mod request;
@@ -18,4 +19,5 @@ mod target;
 
 pub use http_origin::HttpOrigin;
 pub use options::{Options, PoolOptions};
+pub use pelican::{PelicanOrigin, PelicanServers};
 pub use pool::Pool;

@@ -91,3 +91,13 @@ pub(crate) const SKIP_MAX: u64 = 64 << 20;
 
 /// Longest rest of an answer that is received so that its connection can be used again.
 pub(crate) const DRAIN_MAX: usize = 64 << 10;
+
+/// Longest document of a federation, in bytes, and how long it holds: as in clients of Pelican.
+pub(crate) const DISCOVERY_LEN_MAX: usize = 64 << 10;
+pub(crate) const DISCOVERY_TIME: Duration = Duration::from_secs(4 * 3600);
+
+/// How long the servers that a director names are used before it is asked again: as in clients of Pelican.
+pub(crate) const DIRECTION_TIME: Duration = Duration::from_secs(60);
+
+/// Most answers of a director that are kept.
+pub(crate) const DIRECTIONS_MAX: usize = 1024;

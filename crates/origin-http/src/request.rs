@@ -34,6 +34,8 @@ pub(crate) enum Question {
     List,
     /// The keys of an S3 server that the query of the target selects.
     Objects,
+    /// A document about a federation, or the servers that its director names for a path.
+    Federation,
 }
 
 impl Question {
@@ -45,13 +47,14 @@ impl Question {
             Self::Get { .. } => "reading",
             Self::Properties => "asking for a stat",
             Self::List | Self::Objects => "listing a directory",
+            Self::Federation => "asking a federation",
         }
     }
 
     pub(crate) const fn kind(&self) -> RequestKind {
         match self {
             Self::Head => RequestKind::Open,
-            Self::Checksum(_) => RequestKind::Query,
+            Self::Checksum(_) | Self::Federation => RequestKind::Query,
             Self::Get { .. } => RequestKind::Read,
             Self::Properties => RequestKind::Stat,
             Self::List | Self::Objects => RequestKind::Dirlist,
@@ -99,7 +102,7 @@ impl Question {
             }
             Self::Properties => request.header(DEPTH, "0"),
             Self::List => request.header(DEPTH, "1"),
-            Self::Objects => request,
+            Self::Objects | Self::Federation => request,
         };
         request.body(Empty::new())
     }
@@ -107,7 +110,7 @@ impl Question {
     fn method(&self) -> Method {
         match self {
             Self::Head | Self::Checksum(_) => Method::HEAD,
-            Self::Get { .. } | Self::Objects => Method::GET,
+            Self::Get { .. } | Self::Objects | Self::Federation => Method::GET,
             Self::Properties | Self::List => Method::from_bytes(b"PROPFIND").unwrap_or(Method::GET),
         }
     }

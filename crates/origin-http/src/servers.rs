@@ -6,7 +6,7 @@ use crate::{
 };
 use forebay_origin::{OriginError, count_failure};
 use forebay_types::OriginId;
-use std::time::Duration;
+use std::{sync::atomic::Ordering::Relaxed, time::Duration};
 use tokio::time::{Instant, sleep};
 
 /// Which server to ask next after a failure, and when.
@@ -21,10 +21,10 @@ pub(crate) struct Attempts<'a> {
 }
 
 impl<'a> Attempts<'a> {
-    /// `count` attempts, beginning with the first of `servers`.
-    pub(crate) fn new(options: &'a Options, servers: usize, count: u32) -> Self {
+    /// `count` attempts, beginning with the server at the position `first` of `servers`.
+    pub(crate) fn new(options: &'a Options, servers: usize, first: usize, count: u32) -> Self {
         let deadline = Instant::now() + options.deadline;
-        Self { options, servers, count, failures: 0, rounds: 0, current: 0, deadline }
+        Self { options, servers, count, failures: 0, rounds: 0, current: first % servers.max(1), deadline }
     }
 
     pub(crate) const fn deadline(&self) -> Instant {
@@ -82,11 +82,18 @@ impl Client {
     where
         F: Future<Output = Result<T, Failure>>,
     {
-        let mut attempts = Attempts::new(&self.options, self.others.len() + 1, self.options.attempts);
+        let preferred = self.named_by.as_ref().map(|named_by| &named_by.preferred);
+        let first = preferred.map_or(0, |preferred| preferred.load(Relaxed));
+        let mut attempts = Attempts::new(&self.options, self.count(), first, self.options.attempts);
         loop {
             let server = self.server(attempts.current);
             match attempt(server, attempts.deadline()).await {
-                Ok(done) => return Ok((done, server)),
+                Ok(done) => {
+                    if let Some(preferred) = preferred {
+                        preferred.store(attempts.current, Relaxed);
+                    }
+                    return Ok((done, server));
+                }
                 Err(failure) => {
                     count_failure(&self.metrics, &failure.error, !self.pool.shown.are_of_clients(server));
                     attempts.after(failure, true).await?;
@@ -95,7 +102,13 @@ impl Client {
         }
     }
 
-    fn server(&self, index: usize) -> &OriginId {
+    /// Number of servers.
+    pub(crate) const fn count(&self) -> usize {
+        self.others.len() + 1
+    }
+
+    /// The server at a position of the list.
+    pub(crate) fn server(&self, index: usize) -> &OriginId {
         index.checked_sub(1).and_then(|index| self.others.get(index)).unwrap_or(&self.first)
     }
 }

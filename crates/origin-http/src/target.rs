@@ -14,8 +14,9 @@ const NOT_IN_QUERIES: &AsciiSet = &CONTROLS.add(b' ').add(b'#');
 /// First parts of parameters that `root://` clients and servers exchange; HTTP servers have no use for them.
 const ROOT_PARAMETERS: [&str; 6] = ["xrd.", "xrdcl.", "oss.", "cks.", "tried", "cms."];
 
-/// Longest URL in bytes that a redirect may name.
+/// Longest URL in bytes that a server may name.
 const URL_LEN_MAX: usize = 16 << 10;
+const TOO_LONG: &str = "it names a URL longer than 16 KiB";
 
 /// A server, and a path with its query, which may hold secrets.
 #[derive(Clone, Eq, PartialEq)]
@@ -50,25 +51,36 @@ impl Target {
     /// # Errors
     /// States why it cannot be followed.
     pub(crate) fn redirected(&self, location: &str) -> Result<Self, &'static str> {
-        if location.len() > URL_LEN_MAX {
-            return Err("it redirects to a URL longer than 16 KiB");
-        }
         if location.starts_with('/') && !location.starts_with("//") {
+            if location.len() > URL_LEN_MAX {
+                return Err(TOO_LONG);
+            }
             let path_and_query = location.split('#').next().unwrap_or_default().to_owned();
             return Ok(Self { path_and_query, ..self.clone() });
         }
-        let uri: Uri = location.parse().map_err(|_| "it redirects to a text that is not a URL")?;
+        Self::absolute(location)
+    }
+
+    /// The target of a URL with a server.
+    ///
+    /// # Errors
+    /// States why it cannot be used.
+    pub(crate) fn absolute(url: &str) -> Result<Self, &'static str> {
+        if url.len() > URL_LEN_MAX {
+            return Err(TOO_LONG);
+        }
+        let uri: Uri = url.parse().map_err(|_| "it names a text that is not a URL")?;
         let scheme = match uri.scheme_str() {
             Some("https" | "davs") => Scheme::Https,
             Some("http" | "dav") => Scheme::Http,
-            _ => return Err("it redirects to a URL that is neither http:// nor https://"),
+            _ => return Err("it names a URL that is neither http:// nor https://"),
         };
-        let authority = uri.authority().ok_or("it redirects to a URL without a host")?;
+        let authority = uri.authority().ok_or("it names a URL without a host")?;
         if authority.as_str().contains('@') {
-            return Err("it redirects to a URL with a user name");
+            return Err("it names a URL with a user name");
         }
         let text = format!("{}://{authority}", scheme.as_str());
-        let server = text.parse().map_err(|_| "it redirects to a URL with a malformed host")?;
+        let server = text.parse().map_err(|_| "it names a URL with a malformed host")?;
         let path_and_query = uri.path_and_query().map_or("/", |path| path.as_str()).to_owned();
         Ok(Self { server, path_and_query })
     }

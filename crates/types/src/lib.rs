@@ -29,7 +29,7 @@ pub use date::date_of_day;
 pub use endpoint::{Endpoint, EndpointError, XROOTD_PORT, canonical_forwarded, canonical_host};
 pub use glob::glob_matches;
 pub use lfn::{LFN_COMPONENT_LEN_MAX, LFN_LEN_MAX, Lfn, LfnError, RequestPath};
-pub use origin_id::{OriginId, OriginIdError, Scheme};
+pub use origin_id::{OSDF_FEDERATION, OriginId, OriginIdError, Scheme};
 pub use outcome::Outcome;
 pub use purge_reason::PurgeReason;
 pub use range::ByteRange;

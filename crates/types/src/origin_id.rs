@@ -24,6 +24,8 @@ named_enum! {
         Http = "http",
         Https = "https",
         S3 = "s3",
+        /// A federation, whose director names the servers of each file.
+        Pelican = "pelican",
     }
 }
 
@@ -33,7 +35,7 @@ impl Scheme {
         match self {
             Self::Root | Self::Roots => XROOTD_PORT,
             Self::Http => 80,
-            Self::Https | Self::S3 => 443,
+            Self::Https | Self::S3 | Self::Pelican => 443,
         }
     }
 
@@ -42,6 +44,9 @@ impl Scheme {
         matches!(self, Self::Root | Self::Roots)
     }
 }
+
+/// The federation that `osdf://` URLs, which name no host, mean.
+pub const OSDF_FEDERATION: &str = "osg-htc.org";
 
 /// A text that is not an [`OriginId`].
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
@@ -121,6 +126,7 @@ mod tests {
             ("https://origin:1094", "https://origin:1094"),
             ("https://origin/a.b/~c", "https://origin:443/a.b/~c"),
             ("s3://[::1]:9000/Bucket-1", "s3://[::1]:9000/Bucket-1"),
+            ("pelican://Federation.example/ns", "pelican://federation.example:443/ns"),
         ] {
             let id: OriginId = text.parse().unwrap();
             assert_eq!(id.to_string(), printed);

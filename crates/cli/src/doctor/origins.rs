@@ -3,11 +3,11 @@
 use super::finding::{Findings, Level, Subject};
 use crate::node::{
     gate,
-    origins::{http_options, http_pool_options},
+    origins::{client_over_http, http_options, http_pool_options},
 };
 use forebay_config::{ExportConfig, ExportFiles};
 use forebay_origin::{DelegatedCredentials, Origin as _, OriginError, OriginPath, Redirects};
-use forebay_origin_http::{HttpOrigin, Pool as HttpPool};
+use forebay_origin_http::{PelicanServers, Pool as HttpPool};
 use forebay_origin_root::{Options, Pool, PoolOptions, RootOrigin};
 use forebay_proto::TlsUse;
 use forebay_telemetry::Metrics;
@@ -69,8 +69,8 @@ pub(super) async fn check(subject: &Subject<'_>, findings: &mut Findings) {
 async fn ask_http(pool: &Arc<HttpPool>, server: &OriginId, export: &ExportConfig) -> Result<(), OriginError> {
     let redirects = Redirects { to: export.redirects.clone(), setting: "export.redirects" };
     let once = Options { attempts: 1, deadline: ANSWER_TIME_MAX, ..Options::default() };
-    let origin =
-        HttpOrigin::new(server.clone(), Vec::new(), http_options(&once, redirects), Arc::clone(pool), &Metrics::new());
+    let (servers, options) = ((server.clone(), Vec::new()), http_options(&once, redirects));
+    let origin = client_over_http(servers, PelicanServers::Origins, options, Arc::clone(pool), &Metrics::new());
     origin.stat(&exported(export)).await.map(drop)
 }
 

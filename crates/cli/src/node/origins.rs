@@ -4,12 +4,12 @@ use super::gate;
 use forebay_config::{Config, ExportConfig, ExportFiles, Settings};
 use forebay_engine::{Export, ExportSource, OriginFactory, RouteError, Routes};
 use forebay_origin::{Alternatives, Origin, OwnAddresses, Redirects};
-use forebay_origin_http::{HttpOrigin, Pool as HttpPool};
+use forebay_origin_http::{HttpOrigin, PelicanOrigin, PelicanServers, Pool as HttpPool};
 use forebay_origin_root::{Pool as RootPool, PoolOptions, RootOrigin};
 use forebay_proto::TlsUse;
 use forebay_telemetry::Metrics;
 use forebay_trust::OriginCredentials;
-use forebay_types::{Endpoint, OriginId};
+use forebay_types::{Endpoint, OriginId, Scheme};
 use std::{net::SocketAddr, sync::Arc};
 
 /// Creates the clients of origins.
@@ -48,7 +48,7 @@ impl Origins {
 
     fn http_client(&self, first: OriginId, others: Vec<OriginId>, redirects: Redirects) -> Arc<dyn Origin> {
         let options = http_options(&self.options, redirects);
-        Arc::new(HttpOrigin::new(first, others, options, Arc::clone(&self.http), &self.metrics))
+        client_over_http((first, others), PelicanServers::Origins, options, Arc::clone(&self.http), &self.metrics)
     }
 
     /// The name space of the configuration.
@@ -144,6 +144,20 @@ fn pool_options(config: &Config, addresses: Vec<SocketAddr>) -> PoolOptions {
     let named = |address: &SocketAddr| Endpoint::new(name?, address.port()).canonical();
     let names = addresses.iter().filter_map(named).collect();
     PoolOptions { own: OwnAddresses { addresses, names }, ..config.origin.pool.clone() }
+}
+
+/// A client of HTTP servers, of a bucket, or of a federation, of whose `servers` it reads.
+pub(crate) fn client_over_http(
+    (first, others): (OriginId, Vec<OriginId>),
+    servers: PelicanServers,
+    options: forebay_origin_http::Options,
+    pool: Arc<HttpPool>,
+    metrics: &Metrics,
+) -> Arc<dyn Origin> {
+    if first.scheme == Scheme::Pelican {
+        return Arc::new(PelicanOrigin::new(first, servers, options, pool, metrics));
+    }
+    Arc::new(HttpOrigin::new(first, others, options, pool, metrics))
 }
 
 /// Options of an origin over HTTP: patience is the same for all protocols.

@@ -1,7 +1,7 @@
 //! URLs of origins.
 
 use forebay_proto::TlsUse;
-use forebay_types::{Endpoint, OriginId};
+use forebay_types::{Endpoint, OSDF_FEDERATION, OriginId};
 
 /// An origin as settings and commands name it.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -12,12 +12,13 @@ pub enum OriginUrl {
         /// TLS if the server demands it (`root://`), or always (`roots://`).
         tls: TlsUse,
     },
-    /// An HTTP server, or a path there; or an S3 server, with a bucket.
+    /// An HTTP server, or a path there; or an S3 server, with a bucket; or a federation of Pelican.
     Http(OriginId),
 }
 
 /// Reads `root://HOST[:PORT]`, `xroot://…`, or with TLS `roots://…`, `xroots://…`; or `https://HOST[:PORT][/PATH]`, `davs://…`, or
-/// without TLS `http://…`, `dav://…`; or `s3://HOST[:PORT]/BUCKET`, over TLS. A slash may follow.
+/// without TLS `http://…`, `dav://…`; or `s3://HOST[:PORT]/BUCKET`, over TLS; or the federation
+/// `pelican://HOST[:PORT][/PATH]`, or `osdf:///PATH` of OSDF. A slash may follow.
 ///
 /// # Errors
 /// The mistake, and what to write instead.
@@ -29,11 +30,16 @@ pub fn parse_origin_url(text: &str) -> Result<OriginUrl, String> {
     let tls = match scheme.to_ascii_lowercase().as_str() {
         "root" | "xroot" => TlsUse::WhenDemanded,
         "roots" | "xroots" => TlsUse::Always,
+        "pelican" => return parse_http("pelican", rest, text),
+        "osdf" if rest.is_empty() || rest.starts_with('/') => {
+            return parse_http("pelican", &format!("{OSDF_FEDERATION}{rest}"), text);
+        }
+        "osdf" => return Err(format!("`{text}` has a host: write osdf:///PATH, or pelican://HOST:PORT")),
         "s3" => return parse_http("s3", rest, text),
         "https" | "davs" => return parse_http("https", rest, text),
         "http" | "dav" => return parse_http("http", rest, text),
         _ => {
-            let remedy = "write root://HOST:PORT, roots:// for TLS, https://HOST:PORT, or s3://HOST:PORT/BUCKET";
+            let remedy = "write root://HOST:PORT, roots:// for TLS, https://HOST:PORT, s3://HOST:PORT/BUCKET, or pelican://HOST:PORT";
             return Err(format!("origins of scheme `{scheme}` are not supported: {remedy}"));
         }
     };
@@ -82,6 +88,9 @@ mod tests {
             ("DAVS://dav.example:8443/", "https://dav.example:8443"),
             ("http://[::1]:8080/webdav/data/", "http://[::1]:8080/webdav/data"),
             ("dav://a", "http://a:80"),
+            ("pelican://Federation.example/ns/", "pelican://federation.example:443/ns"),
+            ("osdf:///", "pelican://osg-htc.org:443"),
+            ("OSDF:///ospool/data", "pelican://osg-htc.org:443/ospool/data"),
         ] {
             assert_eq!(parse_origin_url(text), Ok(OriginUrl::Http(origin.parse().unwrap())), "{text}");
         }
@@ -100,6 +109,7 @@ mod tests {
             ("root://a b", "names no server"),
             ("https://", "is not an HTTP origin"),
             ("https://a/b?c", "is not an HTTP origin"),
+            ("osdf://a/b", "has a host"),
         ] {
             let error = parse_origin_url(text).unwrap_err();
             assert!(error.contains(mistake), "{text}: {error}");

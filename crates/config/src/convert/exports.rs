@@ -9,7 +9,7 @@ use crate::{
 use forebay_cache::{Action, RULES_MAX, ReadAheadSettings, Rule, Rules, ValidityPolicy};
 use forebay_engine::{Service, Writes};
 use forebay_origin::RedirectTargets;
-use forebay_types::Lfn;
+use forebay_types::{Lfn, Scheme};
 use std::ops::Range;
 use toml::Spanned;
 
@@ -54,7 +54,7 @@ fn read_files(export: &RawExport, span: &Range<usize>, checker: &mut Checker<'_>
     match (export.origins.is_set(), export.directory.is_set()) {
         (true, false) => {
             let mut groups = Vec::new();
-            for group in export.origins.value()?.chunk_by(|one, next| is_http(one) == is_http(next)) {
+            for group in export.origins.value()?.chunk_by(is_of_one_client) {
                 groups.push(if group.first().is_some_and(is_http) {
                     read_http_origins(group)?
                 } else {
@@ -81,6 +81,15 @@ fn read_files(export: &RawExport, span: &Range<usize>, checker: &mut Checker<'_>
             None
         }
     }
+}
+
+/// Whether one client asks both. A federation has servers of its own.
+fn is_of_one_client(one: &OriginUrl, next: &OriginUrl) -> bool {
+    is_http(one) == is_http(next) && !is_federation(one) && !is_federation(next)
+}
+
+fn is_federation(url: &OriginUrl) -> bool {
+    matches!(url, OriginUrl::Http(origin) if origin.scheme == Scheme::Pelican)
 }
 
 const fn is_http(url: &OriginUrl) -> bool {

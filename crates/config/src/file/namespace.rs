@@ -29,7 +29,8 @@ section! {
         /// The export applies to this path and all paths below it.
         path: Lfn => path = Value::default(r#""/""#).example(r#""/store""#).live(),
         /// Origins of the files, each `root://HOST:PORT`, or `roots://HOST:PORT` to require TLS; `https://HOST:PORT`, with or without a path;
-        /// or `s3://HOST:PORT/BUCKET`. They must hold the same files and are tried in this order.
+        /// `s3://HOST:PORT/BUCKET`; or `pelican://FEDERATION` or `osdf:///`, with or without a path. They must hold the same files and are tried
+        /// in this order.
         origins: List<OriginUrl, 1, ORIGINS_MAX> = Value::none()
             .example(r#"["root://origin-1.example.org:1094", "root://origin-2.example.org:1094"]"#)
             .flag("--origin")
@@ -68,8 +69,8 @@ section! {
 section! {
     /// Forwarding: clients name the origin in the path, as in `root://CACHE//root://ORIGIN//path`.
     "forwarding" RawForwarding => Config {
-        /// Origins that clients may name: `HOST`, `HOST:PORT` or `HOST:*` for `root://`, and the same after `https://` or `http://`;
-        /// `*` in HOST matches any run of characters, and no port means that of the scheme.
+        /// Origins that clients may name: `HOST`, `HOST:PORT` or `HOST:*` for `root://`, and the same after `https://`, `http://`,
+        /// `s3://` or `pelican://`; `*` in HOST matches any run of characters, and no port means that of the scheme.
         allow: List<OriginPattern> = Value::default("[]").example(r#"["*.example.org:1094"]"#).flag("--forwarding").live(),
         /// As `validity` of an export.
         validity: Validity => decisions.forwarding_validity.check = Value::default(r#""immutable""#).live(),

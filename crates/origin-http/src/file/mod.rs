@@ -20,10 +20,20 @@ struct Shared {
     client: Arc<Client>,
     turns: Arc<Semaphore>,
     path: OriginPath,
-    /// As of the open; reads go to the same server.
+    /// As of the open; reads go to the same server while it answers.
     identity: FileIdentity,
+    /// The position of that server in the list of the client.
+    opened_at: usize,
     /// The URL that answered last, after redirects.
-    target: Mutex<Option<Target>>,
+    target: Mutex<Option<KnownTarget>>,
+}
+
+/// A URL behind redirects.
+#[derive(Clone)]
+struct KnownTarget {
+    target: Target,
+    /// The position of the server that has redirected to it.
+    server: usize,
 }
 
 impl HttpFile {
@@ -36,8 +46,9 @@ impl HttpFile {
     ) -> Self {
         // dCache redirects reads only: the first read begins at the door again.
         let is_redirected = Target::new(&identity.origin, &path) != target;
-        let target = Mutex::new(is_redirected.then_some(target));
-        Self { shared: Arc::new(Shared { client, turns, path, identity, target }) }
+        let server = (0..client.count()).find(|at| *client.server(*at) == identity.origin).unwrap_or_default();
+        let target = Mutex::new(is_redirected.then_some(KnownTarget { target, server }));
+        Self { shared: Arc::new(Shared { client, turns, path, identity, opened_at: server, target }) }
     }
 }
 

@@ -1,6 +1,6 @@
 //! Reads one range, resuming it where a connection ends.
 
-use super::Shared;
+use super::{KnownTarget, Shared};
 use crate::{
     answer::{
         content_range::ContentRange,
@@ -14,7 +14,7 @@ use crate::{
 };
 use bytes::Bytes;
 use forebay_origin::{Chunk, Chunks, OriginError, count_failure};
-use forebay_types::{ByteRange, ValidatorMatch};
+use forebay_types::{ByteRange, Validator, ValidatorMatch};
 use std::sync::Arc;
 use tokio::sync::mpsc;
 
@@ -23,12 +23,18 @@ pub(super) struct RangeRead {
     shared: Arc<Shared>,
     /// The bytes that have not come yet.
     rest: ByteRange,
+    /// The server to ask, by its position in the list of the client.
+    server: usize,
+    /// Servers with another version of the file.
+    excluded: Vec<usize>,
     sender: mpsc::UnboundedSender<Result<Chunk, OriginError>>,
 }
 
 /// Why an attempt ended before the last byte.
 enum Stop {
     Failed(Failure),
+    /// The server has another version than the one that opened the file.
+    OtherVersion,
     /// The reader has left.
     Abandoned,
 }
@@ -44,7 +50,8 @@ impl RangeRead {
     /// for their turn.
     pub(super) fn start(shared: Arc<Shared>, range: ByteRange) -> Chunks {
         let (sender, chunks) = Chunks::channel();
-        let read = Self { shared, rest: range, sender };
+        let server = shared.target.lock().as_ref().map_or(shared.opened_at, |known| known.server);
+        let read = Self { shared, rest: range, server, excluded: Vec::new(), sender };
         tokio::spawn(read.run());
         chunks
     }
@@ -52,24 +59,37 @@ impl RangeRead {
     async fn run(mut self) {
         let shared = Arc::clone(&self.shared);
         let options = &shared.client.options;
-        let mut attempts = Attempts::new(options, 1, options.read_attempts);
+        let mut attempts = Attempts::new(options, shared.client.count(), 0, options.read_attempts);
         while !self.rest.is_empty() {
             let before = self.rest.start();
             let failure = match self.attempt(&attempts).await {
                 Ok(()) => continue,
                 Err(Stop::Abandoned) => return,
+                Err(Stop::OtherVersion) => {
+                    self.excluded.push(self.server);
+                    self.move_on();
+                    continue;
+                }
                 Err(Stop::Failed(failure)) => failure,
             };
             count_failure(&shared.client.metrics, &failure.error, true);
             if self.rest.start() > before {
                 attempts.restart();
             }
-            if let Err(error) = attempts.after(failure, false).await {
+            if let Err(error) = attempts.after(failure, true).await {
                 // A reader that has left needs no error.
                 let _ = self.sender.send(Err(error));
                 return;
             }
+            self.move_on();
         }
+    }
+
+    /// Goes to the next server with this version of the file.
+    fn move_on(&mut self) {
+        let count = self.shared.client.count();
+        let next = (1..=count).map(|step| (self.server + step) % count).find(|next| !self.excluded.contains(next));
+        self.server = next.unwrap_or(self.shared.opened_at);
     }
 
     /// Requests the rest once and passes on what comes.
@@ -80,11 +100,12 @@ impl RangeRead {
             () = self.sender.closed() => return Err(Stop::Abandoned),
         };
         let _turn = turn.map_err(|_| self.broken("it is shutting down"))?;
-        let etag = shared.identity.validator.etag().cloned();
+        // Entity tags are those of one server.
+        let etag = if self.is_at_home() { shared.identity.validator.etag().cloned() } else { None };
         let question = Question::Get { range: self.rest, etag };
-        let known = shared.target.lock().clone();
+        let known = shared.target.lock().clone().filter(|known| known.server == self.server);
         let is_known = known.is_some();
-        let target = known.unwrap_or_else(|| self.door());
+        let target = known.map_or_else(|| self.door(), |known| known.target);
         let asked = tokio::select! {
             asked = shared.client.ask(&target, &shared.path, &question, attempts.deadline()) => asked,
             () = self.sender.closed() => return Err(Stop::Abandoned),
@@ -105,9 +126,13 @@ impl RangeRead {
         self.receive(answer).await
     }
 
-    /// The URL of the file at the server that opened it.
+    /// The URL of the file at the server to ask.
     fn door(&self) -> Target {
-        Target::new(&self.shared.identity.origin, &self.shared.path)
+        Target::new(self.shared.client.server(self.server), &self.shared.path)
+    }
+
+    fn is_at_home(&self) -> bool {
+        self.server == self.shared.opened_at
     }
 
     fn broken(&self, what: &'static str) -> Stop {
@@ -119,7 +144,7 @@ impl RangeRead {
         let Some(mut skip_len) = self.check(&answer)? else {
             return Err(answer.refuse(&shared.client.options).await.into());
         };
-        *shared.target.lock() = Some(answer.target.clone());
+        *shared.target.lock() = Some(KnownTarget { target: answer.target.clone(), server: self.server });
         let is_partial = range_in(&answer.headers).is_some();
         let mut body = answer.body;
         while !self.rest.is_empty() {
@@ -145,23 +170,28 @@ impl RangeRead {
     fn check(&self, answer: &Answer) -> Result<Option<u64>, Stop> {
         let identity = &self.shared.identity;
         let endpoint = answer.endpoint();
-        let changed = || OriginError::Changed { endpoint: endpoint.clone() };
+        let changed = || {
+            let is_at_home = self.is_at_home();
+            if is_at_home { OriginError::Changed { endpoint: endpoint.clone() }.into() } else { Stop::OtherVersion }
+        };
         match answer.status.as_u16() {
             206 | 200 => {}
             // The entity tag is another one, or the file is shorter than the range.
-            412 | 416 => return Err(changed().into()),
+            412 | 416 => return Err(changed()),
             _ => return Ok(None),
         }
         if !is_identity(&answer.headers) {
             return Err(protocol(endpoint, "it sends compressed bytes although it was asked for none").into());
         }
         // Servers that ignore `If-Match` are found out here.
-        if validator_in(&answer.headers).compare(&identity.validator) == ValidatorMatch::Different {
-            return Err(changed().into());
+        let validator = validator_in(&answer.headers);
+        let is_of = if self.is_at_home() { Validator::compare } else { Validator::compare_replica };
+        if is_of(&validator, &identity.validator) == ValidatorMatch::Different {
+            return Err(changed());
         }
         if answer.status.as_u16() == 200 {
             if size_in(&answer.headers).is_some_and(|size| size != identity.size) {
-                return Err(changed().into());
+                return Err(changed());
             }
             let skip_len = self.rest.start();
             if skip_len > SKIP_MAX {
@@ -174,7 +204,7 @@ impl RangeRead {
             return Err(protocol(endpoint, "it sends a part of the file without stating which").into());
         };
         if size.is_some_and(|size| size != identity.size) {
-            return Err(changed().into());
+            return Err(changed());
         }
         if range.start() != self.rest.start() || range.end() > self.rest.end() {
             return Err(

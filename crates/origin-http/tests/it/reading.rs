@@ -72,6 +72,50 @@ async fn several_ranges_are_under_way_together() {
 }
 
 #[tokio::test]
+async fn a_read_continues_at_the_next_server_at_the_next_byte() {
+    let failing = Server::start(|seen| {
+        let mut reply = ordinary(seen);
+        if seen.method == "GET" {
+            let cut = reply.bytes.len() - 20_000;
+            reply.bytes.truncate(cut);
+        }
+        reply.and_close()
+    })
+    .await;
+    let other = Server::start(|seen| part(seen, "\"other\"")).await;
+    let origin = origin_with(&[failing.address, other.address], options());
+    let file = origin.open(&path("/f")).await.unwrap();
+    assert_eq!(read(&file, 0, 50_000).await.unwrap(), content()[..50_000]);
+    {
+        let seen = other.seen.lock();
+        assert_eq!((seen[0].range(), seen[0].header("if-match")), (Some((30_000, 50_000)), None));
+    }
+    assert_eq!(read(&file, 60_000, 60_010).await.unwrap(), content()[60_000..60_010]);
+    assert_eq!(failing.requests().len(), 2, "the server that answers is asked first");
+}
+
+#[tokio::test]
+async fn servers_with_another_version_are_passed_over() {
+    let first = Server::start(|seen| match seen.nth {
+        0 => ordinary(seen).and_close(),
+        1 => Reply { bytes: Vec::new(), closes: true },
+        _ => ordinary(seen),
+    })
+    .await;
+    let other = Server::start(|seen| {
+        let (start, end) = seen.range().unwrap();
+        let size = LEN + 1;
+        let headers = format!("Content-Length: {}\nContent-Range: bytes {start}-{}/{size}", end - start, end - 1);
+        Reply::new("206 Partial Content", &headers, &vec![0; end - start])
+    })
+    .await;
+    let origin = origin_with(&[first.address, other.address], options());
+    let file = origin.open(&path("/f")).await.unwrap();
+    assert_eq!(read(&file, 0, 1000).await.unwrap(), content()[..1000]);
+    assert_eq!((first.requests().len(), other.requests().len()), (3, 1));
+}
+
+#[tokio::test]
 async fn a_connection_that_ends_early_is_resumed_at_the_next_byte() {
     let server = Server::start(|seen| match seen.nth {
         1 | 2 => {

@@ -141,7 +141,11 @@ pub(super) fn read_token(file: Option<&Path>) -> Result<Token, LoadError> {
 }
 
 /// Reads an access key from `file`, or as clients of S3 do: `AWS_ACCESS_KEY_ID` and `AWS_SECRET_ACCESS_KEY`, or the file of the user.
-fn read_access_key(file: Option<&Path>, profile: Option<&str>, region: Option<&str>) -> Result<AccessKey, LoadError> {
+pub(super) fn read_access_key(
+    file: Option<&Path>,
+    profile: Option<&str>,
+    region: Option<&str>,
+) -> Result<AccessKey, LoadError> {
     let variable = |name| env::var(name).ok().filter(|value| !value.is_empty());
     let own_region = variable("AWS_REGION").or_else(|| variable("AWS_DEFAULT_REGION"));
     let region = region.or(own_region.as_deref());
@@ -161,6 +165,11 @@ fn read_access_key(file: Option<&Path>, profile: Option<&str>, region: Option<&s
 fn users_access_keys() -> PathBuf {
     let home = || named_by("HOME").unwrap_or_default().join(".aws/credentials");
     named_by("AWS_SHARED_CREDENTIALS_FILE").unwrap_or_else(home)
+}
+
+/// Whether there is an access key in the usual places of clients of S3.
+pub(super) fn access_key_is_there() -> bool {
+    named_by("AWS_ACCESS_KEY_ID").is_some() || users_access_keys().exists()
 }
 
 /// Whether token discovery finds a token.

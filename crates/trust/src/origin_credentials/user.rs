@@ -1,6 +1,6 @@
 //! The credentials of the user of a single command.
 
-use super::sources::{read_token, token_is_there, users_proxy};
+use super::sources::{access_key_is_there, read_access_key, read_token, token_is_there, users_proxy};
 use crate::{authorities::Authorities, files::read_secret, reloading_file::LoadError};
 use forebay_auth::{
     CredentialSource, CredentialUse, Credentials,
@@ -36,6 +36,20 @@ impl UserCredentials {
             credentials = credentials.with_token(read_token(None)?);
         }
         Ok(Self(Arc::new(credentials)))
+    }
+
+    /// Finds the access key for S3 servers, in the places where clients of S3 have it. Blocks on the disk.
+    ///
+    /// # Errors
+    /// If a file of access keys exists but cannot be used.
+    pub fn find_access_key(user: &str) -> Result<Self, LoadError> {
+        let credentials = Credentials::anonymous(user);
+        let is_there = access_key_is_there();
+        Ok(Self(Arc::new(if is_there {
+            credentials.with_access_key(read_access_key(None, None, None)?)
+        } else {
+            credentials
+        })))
     }
 }
 
