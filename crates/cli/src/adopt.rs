@@ -5,7 +5,7 @@ mod report;
 
 use crate::{accounts, failure::UsageError, node::gate::own_host_name};
 use anyhow::{Context, anyhow, bail};
-use forebay_adopt::{Found, Instance, Machine, Translation, read, translate};
+use forebay_adopt::{Found, Instance, Machine, Translation, read, read_pelican, translate};
 use forebay_config::Settings;
 use forebay_net::clock;
 use forebay_store::{Account, survey};
@@ -20,8 +20,8 @@ use std::{
 
 /// Take over an XCache: convert its configuration and check its directory
 ///
-/// Reads an xrootd configuration as xrootd does and prints the equivalent Forebay configuration, or writes it to
-/// --output. Reports on standard error how each directive is converted and the state of the cache directory.
+/// Reads an xrootd configuration as xrootd does, or that of a Pelican cache, and prints the equivalent Forebay
+/// configuration, or writes it to --output. Reports on standard error how each directive is converted and the state of the cache directory.
 /// Nothing is changed there.
 ///
 /// Exit status: 0 no action needed, 1 failure, 2 invalid arguments or configuration, 3 not written because the
@@ -30,8 +30,11 @@ use std::{
 #[command(verbatim_doc_comment)]
 pub(crate) struct AdoptArgs {
     /// The xrootd configuration
-    #[arg(long, value_name = "FILE")]
-    xrootd_config: PathBuf,
+    #[arg(long, value_name = "FILE", required_unless_present = "pelican_config")]
+    xrootd_config: Option<PathBuf>,
+    /// The configuration of a Pelican cache (pelican.yaml), instead of the xrootd configuration generated from it
+    #[arg(long, value_name = "FILE", conflicts_with = "xrootd_config")]
+    pelican_config: Option<PathBuf>,
     /// Name of the xrootd instance (option -n), for `if named` in the configuration
     #[arg(long, value_name = "NAME", default_value = "anon")]
     instance: String,
@@ -66,16 +69,24 @@ const PROGRESS_EVERY: Duration = Duration::from_secs(2);
 const NAMES_PER_LOOK: u64 = 256;
 
 pub(crate) fn run(args: &AdoptArgs) -> anyhow::Result<ExitCode> {
-    let source = args.xrootd_config.to_str().ok_or_else(|| UsageError("the path is not UTF-8".to_owned()))?;
+    let path = args.pelican_config.as_ref().or(args.xrootd_config.as_ref());
+    let path = path.ok_or_else(|| UsageError("no configuration is named".to_owned()))?;
+    let source = path.to_str().ok_or_else(|| UsageError("the path is not UTF-8".to_owned()))?;
+    let (program, flag) =
+        if args.pelican_config.is_some() { ("pelican", "--pelican-config") } else { ("xrootd", "--xrootd-config") };
     if matches!(ThisMachine.find(source), Ok(Found::Nothing)) {
-        return Err(UsageError(format!("--xrootd-config: {source} does not exist")).into());
+        return Err(UsageError(format!("{flag}: {source} does not exist")).into());
     }
     let instance = Instance {
         host: args.host.clone().unwrap_or_else(own_host_name),
         name: args.instance.clone(),
-        program: "xrootd".to_owned(),
+        program: program.to_owned(),
     };
-    let directives = read(source, &instance, &ThisMachine).context("xrootd does not accept this configuration")?;
+    let directives = match program {
+        "pelican" => read_pelican(source, &ThisMachine),
+        _ => read(source, &instance, &ThisMachine),
+    };
+    let directives = directives.with_context(|| format!("{program} does not accept this configuration"))?;
     let translation = translate(&directives, &instance, source, &ThisMachine);
     let mut out = BufWriter::new(io::stderr().lock());
     report::notes(&mut out, &translation.notes)?;

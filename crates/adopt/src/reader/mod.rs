@@ -3,9 +3,11 @@
 mod condition;
 mod configuration;
 mod lines;
+mod pelican;
 mod variables;
 
 pub use configuration::{Directive, Found, Instance, Machine, Place, Problem};
+pub use pelican::read_pelican;
 
 use condition::holds;
 use lines::{Line, lines};

@@ -49,10 +49,15 @@ pub(super) fn refusals(site: &Site) -> Vec<String> {
         return refusals;
     }
     if site.local_root.is_none() {
-        refusals.push("`oss.localroot` is missing: XCache would store its files below /".to_owned());
+        refusals.push(
+            "`oss.localroot` (in Pelican `Cache.StorageLocation`) is missing: XCache would store its files below /"
+                .to_owned(),
+        );
     }
     match site.origin.as_ref().map(|origin| (&origin.value.fixed, origin.value.is_forwarding)) {
-        None => refusals.push("`pss.origin` is missing: the source of files is unknown".to_owned()),
+        None => refusals.push(
+            "`pss.origin` (in Pelican `Federation.DiscoveryUrl`) is missing: the source of files is unknown".to_owned(),
+        ),
         Some((Some(FixedOrigin::Unserved(url)), false)) => {
             refusals.push(unserved(url));
         }
@@ -61,14 +66,8 @@ pub(super) fn refusals(site: &Site) -> Vec<String> {
     refusals
 }
 
-/// The origin of Pelican's caches is a federation, whose director chooses the server.
 fn unserved(url: &str) -> String {
-    let remedy = if url.starts_with("pelican://") {
-        ": write the origins of your namespaces as root:// or https:// URLs in pss.origin, then adopt again"
-    } else {
-        ""
-    };
-    format!("the origin is {url}: only root://, https:// and http:// origins are converted{remedy}")
+    format!("the origin is {url}: only root://, https://, http:// and pelican:// origins are converted")
 }
 
 /// Settles directives that depend on others.
@@ -326,6 +325,7 @@ impl Composer<'_> {
             self.set_or("path", string(path), from, "No all.export: xrootd's default.");
             self.set(key, &files, [*note]);
             if key == "origins" {
+                self.set_plain("export", &["origin_check"]);
                 self.set_or("redirects", string("any"), None, REDIRECTS);
             }
             // Writers cannot be redirected to servers of HTTP.

@@ -10,6 +10,7 @@ mod item;
 mod lists;
 mod monitoring;
 mod note;
+mod pelican;
 mod protection;
 mod proxy;
 mod scitokens;
@@ -62,10 +63,14 @@ pub fn translate(directives: &[Directive], instance: &Instance, source: &str, ma
         let verdict = if let Some(variable) = directive.name.strip_prefix("setenv ") {
             security::environment(variable, item, &mut site)
         } else {
-            directives::translate(family, item, &mut site).unwrap_or_else(|| Fate::Unknown.because(unknown(family)))
+            let known = directives::translate(family, item, &mut site);
+            known
+                .or_else(|| pelican::translate(family, item, &mut site))
+                .unwrap_or_else(|| Fate::Unknown.because(unknown(family)))
         };
         notes.decide(note, verdict);
     }
+    pelican::settle(&mut site, &mut notes);
     let refusals = compose::refusals(&site);
     let file = refusals.is_empty().then(|| {
         compose::settle(&site, &mut notes);

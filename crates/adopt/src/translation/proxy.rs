@@ -14,8 +14,15 @@ use forebay_types::{Endpoint, OriginId};
 const CACHE_LIBRARIES: [&str; 3] = ["default", "libXrdPfc", "libXrdFileCache"];
 
 /// Schemes of supported origins, and their names in the configuration.
-const SERVED_SCHEMES: [(&str, &str); 6] =
-    [("root", ROOT), ("xroot", ROOT), ("https", "https"), ("davs", "https"), ("http", "http"), ("dav", "http")];
+const SERVED_SCHEMES: [(&str, &str); 7] = [
+    ("root", ROOT),
+    ("xroot", ROOT),
+    ("https", "https"),
+    ("davs", "https"),
+    ("http", "http"),
+    ("dav", "http"),
+    ("pelican", "pelican"),
+];
 const ROOT: &str = "root";
 
 fn served_scheme(scheme: &str) -> Option<&'static str> {

@@ -36,7 +36,7 @@ pub(super) fn take_export(item: &mut Item<'_>, site: &mut Site) -> Verdict {
     Honoured.because("")
 }
 
-fn trimmed(path: &str) -> &str {
+pub(super) fn trimmed(path: &str) -> &str {
     match path.trim_end_matches('/') {
         "" => "/",
         path => path,

@@ -5,6 +5,7 @@ use super::{
     document::string,
     item::Item,
     note::{Fate::Honoured, Verdict},
+    pelican::PelicanCache,
     scitokens::TokenIssuer,
     usage::{Quota, Usage},
     values::{limited, time, time_text},
@@ -43,6 +44,7 @@ pub(super) struct Site {
     pub(super) ram: Setting<u64>,
     pub(super) security: Security,
     pub(super) http: Http,
+    pub(super) pelican: PelicanCache,
     /// Of accounting streams, and of summary reports.
     pub(super) collectors: Vec<Written<String>>,
     pub(super) summary_collectors: Vec<Written<String>>,

@@ -3,6 +3,7 @@
 
 mod http;
 mod monitoring;
+mod pelican;
 mod proxy;
 mod reader;
 mod sandbox;

@@ -15,6 +15,7 @@ fn origins_are_named_in_many_ways() {
         ("https://host.example", r#"origins = ["https://host.example:443"]"#),
         ("davs://host.example:8443/base", r#"origins = ["https://host.example:8443/base"]"#),
         ("http://host.example/", r#"origins = ["http://host.example:80"]"#),
+        ("pelican://osg-htc.org/", r#"origins = ["pelican://osg-htc.org:443"]"#),
         ("/local/files", r#"directory = "/local/files""#),
     ] {
         let translation = translated(&format!("pss.origin {text}"));
@@ -24,7 +25,7 @@ fn origins_are_named_in_many_ways() {
 
 #[test]
 fn unsupported_origins_are_refused() {
-    for text in ["roots://host.example", "s3://bucket", "pelican://federation"] {
+    for text in ["roots://host.example", "s3://bucket"] {
         let translation = translated(&format!("pss.origin {text}"));
         assert_eq!((translation.file, translation.refusals.len()), (None, 1), "{text}");
     }

@@ -34,6 +34,19 @@ fn a_cache_of_a_federation_is_taken_over() {
 }
 
 #[test]
+fn the_settings_of_a_cache_of_pelican_are_taken_over() {
+    let scratch = TempDir::new().unwrap();
+    let settings = scratch.path().join("pelican.yaml");
+    let text =
+        "Federation:\n  DiscoveryUrl: osg-htc.org\nCache:\n  Port: 8442\n  StorageLocation: /c\n  Concurrency: 4\n";
+    fs::write(&settings, text).unwrap();
+    let output = command(["adopt", "--no-check", "--pelican-config"]).arg(&settings).output().unwrap();
+    assert_eq!(output.status.code(), Some(4), "{}", stderr(&output));
+    assert!(stdout(&output).contains(r#"origins = ["pelican://osg-htc.org:443"]"#), "{}", stdout(&output));
+    assert!(stderr(&output).contains("yaml:6 "), "{}", stderr(&output));
+}
+
+#[test]
 fn the_cache_of_a_site_is_taken_over() {
     compare("site.cfg", "site.toml", &["--accept-unprotected"]);
 }
