@@ -5,6 +5,7 @@ use std::{
     fmt,
     net::{IpAddr, Ipv4Addr},
     str::FromStr,
+    sync::Arc,
 };
 
 /// Port of `root://` servers when a URL names none.
@@ -13,7 +14,8 @@ pub const XROOTD_PORT: u16 = 1094;
 /// A server's host and port. The host is a lower-case name, an IPv4 address, or an IPv6 address without brackets.
 #[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct Endpoint {
-    host: String,
+    /// Shared: an endpoint is copied with each open of a file.
+    host: Arc<str>,
     port: u16,
 }
 
@@ -26,7 +28,7 @@ pub struct EndpointError {
 
 impl Endpoint {
     pub fn new(host: &str, port: u16) -> Self {
-        Self { host: host.to_ascii_lowercase(), port }
+        Self { host: host.to_ascii_lowercase().into(), port }
     }
 
     /// Host name or address, without brackets.
@@ -44,7 +46,7 @@ impl Endpoint {
     pub fn canonical(&self) -> Option<Self> {
         let host = canonical_host(&self.host);
         let is_named = !host.is_empty() && (host.contains(':') || !host.contains('%'));
-        is_named.then_some(Self { host, port: self.port })
+        is_named.then(|| Self { host: host.into(), port: self.port })
     }
 
     /// Reads `HOST[:PORT]`, an IPv6 address in brackets, with `default_port` where there is none. A user before an `@` is dropped.
