@@ -5,7 +5,12 @@ use crate::{
     rucio::{ContentId, RucioName},
 };
 use forebay_types::{LFN_COMPONENT_LEN_MAX, LFN_LEN_MAX, Lfn, OriginId};
-use std::{fmt, sync::Arc};
+use std::{
+    cmp::Ordering,
+    fmt,
+    hash::{DefaultHasher, Hash, Hasher},
+    sync::Arc,
+};
 
 /// What follows an entry's name in the name of its cinfo.
 pub const CINFO_SUFFIX: &str = ".cinfo";
@@ -28,9 +33,14 @@ pub fn is_reserved_top(name: &str) -> bool {
 /// First component of the keys of Rucio files.
 const RUCIO_TOP: &str = "rucio:";
 
-/// The name of a cache entry: a path below the store's root, without `.` or `..` components. Cheap to clone.
-#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
-pub struct CacheKey(Arc<str>);
+/// The name of a cache entry: a path below the store's root, without `.` or `..` components. Cheap to clone, to compare with another
+/// one and to hash.
+#[derive(Clone)]
+pub struct CacheKey {
+    text: Arc<str>,
+    /// Of the text, the same in each run. An open looks into several tables, and would hash the text for each of them.
+    hash: u64,
+}
 
 /// Why a file cannot have a cache entry and is read past the cache.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq, thiserror::Error)]
@@ -83,6 +93,12 @@ impl CacheKey {
         Self::checked(&lfn, text.into())
     }
 
+    fn new(text: Arc<str>) -> Self {
+        let mut hasher = DefaultHasher::new();
+        text.hash(&mut hasher);
+        Self { hash: hasher.finish(), text }
+    }
+
     fn checked(lfn: &Lfn, key: Arc<str>) -> Result<Self, KeyRefusal> {
         let (_, name) = lfn.as_str().rsplit_once('/').unwrap_or_default();
         if name.is_empty() {
@@ -94,7 +110,7 @@ impl CacheKey {
         if name.len() > NAME_LEN_MAX || key.len() > KEY_LEN_MAX {
             return Err(KeyRefusal::TooLong);
         }
-        Ok(Self(key))
+        Ok(Self::new(key))
     }
 
     /// The key whose [`Self::as_str`] is `text`, or `None` when no key looks like this.
@@ -123,20 +139,53 @@ impl CacheKey {
     /// The key as text, beginning with `/`.
     #[must_use]
     pub fn as_str(&self) -> &str {
-        &self.0
+        &self.text
     }
 
     /// The path of the entry's directory below the store's root (empty for the root itself), and the entry's name in it.
     #[must_use]
     pub fn split(&self) -> (&str, &str) {
-        let (parent, name) = self.0.rsplit_once('/').unwrap_or_default();
+        let (parent, name) = self.text.rsplit_once('/').unwrap_or_default();
         (parent.trim_start_matches('/'), name)
     }
 }
 
 impl fmt::Display for CacheKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        f.write_str(&self.text)
+    }
+}
+
+impl fmt::Debug for CacheKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("CacheKey").field(&self.text).finish()
+    }
+}
+
+impl Hash for CacheKey {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write_u64(self.hash);
+    }
+}
+
+impl PartialEq for CacheKey {
+    fn eq(&self, other: &Self) -> bool {
+        // Keys of one directory differ in their last letters only.
+        self.hash == other.hash && self.text == other.text
+    }
+}
+
+impl Eq for CacheKey {}
+
+impl PartialOrd for CacheKey {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for CacheKey {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.text.cmp(&other.text)
     }
 }
 
