@@ -21,14 +21,20 @@ pub struct BlockMap {
     geometry: Geometry,
     /// Cached here because the geometry needs a division for it.
     block_count: u64,
-    written: Vec<AtomicU64>,
-    /// Never a block that is not written.
-    trusted: Vec<AtomicU64>,
-    synced: Vec<AtomicU64>,
-    /// Number of bits in `written`; for an instant behind the bits while they change.
+    words: Box<[Word]>,
+    /// Number of written blocks; for an instant behind the bits while they change.
     written_count: AtomicU64,
-    /// Number of bits in `trusted`, likewise; never above it.
+    /// Number of trusted blocks, likewise; never above it.
     trusted_count: AtomicU64,
+}
+
+/// What is known of 64 blocks. One piece of memory for all maps of a file: an open makes them, and a close drops them.
+#[derive(Debug)]
+struct Word {
+    written: AtomicU64,
+    /// Never a block that is not written.
+    trusted: AtomicU64,
+    synced: AtomicU64,
 }
 
 /// Whether blocks found on disk must be checked.
@@ -42,32 +48,29 @@ pub enum Trust {
 impl BlockMap {
     /// The map of a file with no block. The single block of an empty file is there at once.
     pub fn new(geometry: Geometry) -> Self {
-        Self::of(geometry, &BlockSet::new(geometry.block_count()), Trust::Given)
+        Self::of(geometry, std::iter::empty(), Trust::Given)
     }
 
     /// The map of a file whose blocks in `cinfo` are written and synced. The single block of an empty file is there
     /// whatever the record says, and there is nothing about it to check.
     pub fn from_cinfo(cinfo: &Cinfo, trust: Trust) -> Self {
-        Self::of(cinfo.geometry, &cinfo.blocks, trust)
+        Self::of(cinfo.geometry, cinfo.blocks.words().iter().copied(), trust)
     }
 
-    fn of(geometry: Geometry, blocks: &BlockSet, trust: Trust) -> Self {
-        let mut blocks = BlockSet::from_words(geometry.block_count(), blocks.words().iter().copied());
-        if geometry.file_size() == 0 {
-            blocks.insert(BlockIndex(0));
-        }
-        let words = |blocks: &BlockSet| blocks.words().iter().map(|&word| AtomicU64::new(word)).collect();
-        let is_trusted = trust == Trust::Given || geometry.file_size() == 0;
-        let trusted = if is_trusted { blocks.clone() } else { BlockSet::new(geometry.block_count()) };
-        Self {
-            geometry,
-            block_count: geometry.block_count(),
-            written: words(&blocks),
-            trusted: words(&trusted),
-            synced: words(&blocks),
-            written_count: AtomicU64::new(blocks.count()),
-            trusted_count: AtomicU64::new(trusted.count()),
-        }
+    fn of(geometry: Geometry, blocks: impl Iterator<Item = u64>, trust: Trust) -> Self {
+        let block_count = geometry.block_count();
+        let is_empty = geometry.file_size() == 0;
+        let is_trusted = trust == Trust::Given || is_empty;
+        let mut written_count = 0;
+        let words = blocks.chain(std::iter::repeat(0)).zip(0..block_count.div_ceil(WORD_BITS)).map(|(bits, word)| {
+            let bits = if is_empty { 1 } else { bits & mask_in_word(word, 0, block_count - 1) };
+            written_count += u64::from(bits.count_ones());
+            let trusted = if is_trusted { bits } else { 0 };
+            Word { written: AtomicU64::new(bits), trusted: AtomicU64::new(trusted), synced: AtomicU64::new(bits) }
+        });
+        let words = words.collect();
+        let trusted_count = AtomicU64::new(if is_trusted { written_count } else { 0 });
+        Self { geometry, block_count, words, written_count: AtomicU64::new(written_count), trusted_count }
     }
 
     /// How the file is cut into blocks.
@@ -99,13 +102,13 @@ impl BlockMap {
     /// Whether block `index` is in the data file.
     pub fn is_written(&self, index: BlockIndex) -> bool {
         let (word, mask) = position(index);
-        self.written.get(word).is_some_and(|bits| bits.load(Ordering::Acquire) & mask != 0)
+        self.words.get(word).is_some_and(|bits| bits.written.load(Ordering::Acquire) & mask != 0)
     }
 
     /// Whether block `index` is in the data file and may be given to clients.
     pub fn is_trusted(&self, index: BlockIndex) -> bool {
         let (word, mask) = position(index);
-        self.trusted.get(word).is_some_and(|bits| bits.load(Ordering::Acquire) & mask != 0)
+        self.words.get(word).is_some_and(|bits| bits.trusted.load(Ordering::Acquire) & mask != 0)
     }
 
     /// The end of the trusted bytes that are in the data file without a gap from `offset` on: `offset` itself when that byte
@@ -138,8 +141,8 @@ impl BlockMap {
     pub fn set_written(&self, index: BlockIndex) -> bool {
         assert!(index.0 < self.block_count, "{index} of a file of {} blocks", self.block_count);
         let (word, mask) = position(index);
-        let bits = self.written.get(word).expect("index is below the block count");
-        let added = bits.fetch_or(mask, Ordering::AcqRel) & mask == 0;
+        let bits = self.words.get(word).expect("index is below the block count");
+        let added = bits.written.fetch_or(mask, Ordering::AcqRel) & mask == 0;
         if added {
             // The count passes each block's bytes on to the thread that sees the file complete.
             self.written_count.fetch_add(1, Ordering::AcqRel);
@@ -151,29 +154,36 @@ impl BlockMap {
     /// Notes that block `index` holds the bytes that were written. A block that is not written is not noted.
     pub fn set_trusted(&self, index: BlockIndex) {
         let (word, mask) = position(index);
-        let Some(bits) = self.trusted.get(word) else { return };
+        let Some(bits) = self.words.get(word) else { return };
         if !self.is_written(index) {
             return;
         }
-        if bits.fetch_or(mask, Ordering::AcqRel) & mask == 0 {
+        if bits.trusted.fetch_or(mask, Ordering::AcqRel) & mask == 0 {
             self.trusted_count.fetch_add(1, Ordering::AcqRel);
         }
     }
 
     /// Notes that the blocks of `blocks` hold what was written. Those that are not written are not noted.
     pub fn trust(&self, blocks: &BlockSet) {
-        for ((trusted, written), &word) in self.trusted.iter().zip(&self.written).zip(blocks.words()) {
-            let word = word & written.load(Ordering::Acquire);
-            let added = word & !trusted.fetch_or(word, Ordering::AcqRel);
-            self.trusted_count.fetch_add(u64::from(added.count_ones()), Ordering::AcqRel);
-        }
+        self.words.iter().zip(blocks.words()).for_each(|(bits, &word)| self.trust_in(bits, word));
+    }
+
+    /// Notes that all blocks hold what was written, of those that are written now.
+    pub fn trust_all(&self) {
+        self.words.iter().for_each(|bits| self.trust_in(bits, u64::MAX));
+    }
+
+    fn trust_in(&self, bits: &Word, blocks: u64) {
+        let word = blocks & bits.written.load(Ordering::Acquire);
+        let added = word & !bits.trusted.fetch_or(word, Ordering::AcqRel);
+        self.trusted_count.fetch_add(u64::from(added.count_ones()), Ordering::AcqRel);
     }
 
     /// Notes that block `index` is to be checked before it is given to a client again.
     pub fn distrust(&self, index: BlockIndex) {
         let (word, mask) = position(index);
-        let Some(bits) = self.trusted.get(word) else { return };
-        if bits.fetch_and(!mask, Ordering::AcqRel) & mask != 0 {
+        let Some(bits) = self.words.get(word) else { return };
+        if bits.trusted.fetch_and(!mask, Ordering::AcqRel) & mask != 0 {
             self.trusted_count.fetch_sub(1, Ordering::AcqRel);
         }
     }
@@ -182,14 +192,12 @@ impl BlockMap {
     /// it that no sync of the file is under way and that no one writes the block.
     pub fn forget(&self, index: BlockIndex) {
         let (word, mask) = position(index);
-        let clear = |words: &[AtomicU64]| {
-            words.get(word).is_some_and(|bits| bits.fetch_and(!mask, Ordering::AcqRel) & mask != 0)
-        };
         self.distrust(index);
-        if clear(&self.written) {
+        let Some(bits) = self.words.get(word) else { return };
+        if bits.written.fetch_and(!mask, Ordering::AcqRel) & mask != 0 {
             self.written_count.fetch_sub(1, Ordering::AcqRel);
         }
-        clear(&self.synced);
+        bits.synced.fetch_and(!mask, Ordering::AcqRel);
     }
 
     /// Whether some block is written and not trusted.
@@ -198,15 +206,7 @@ impl BlockMap {
     }
 
     pub fn snapshot_trusted(&self) -> BlockSet {
-        BlockSet::from_words(self.block_count, self.trusted.iter().map(|word| word.load(Ordering::Acquire)))
-    }
-
-    /// The blocks that are written and not trusted.
-    pub fn snapshot_untrusted(&self) -> BlockSet {
-        let untrusted = |(written, trusted): (&AtomicU64, &AtomicU64)| {
-            written.load(Ordering::Acquire) & !trusted.load(Ordering::Acquire)
-        };
-        BlockSet::from_words(self.block_count, self.written.iter().zip(&self.trusted).map(untrusted))
+        BlockSet::from_words(self.block_count, self.words.iter().map(|word| word.trusted.load(Ordering::Acquire)))
     }
 
     /// Number of blocks in the data file.
@@ -221,31 +221,31 @@ impl BlockMap {
 
     /// The blocks written so far: what a cinfo may hold after the data file has been synced.
     pub fn snapshot_written(&self) -> BlockSet {
-        BlockSet::from_words(self.block_count, self.written.iter().map(|word| word.load(Ordering::Acquire)))
+        BlockSet::from_words(self.block_count, self.words.iter().map(|word| word.written.load(Ordering::Acquire)))
     }
 
     /// Notes that the blocks of `blocks` are durable in both the data file and the cinfo.
     pub fn mark_synced(&self, blocks: &BlockSet) {
-        for (synced, &word) in self.synced.iter().zip(blocks.words()) {
-            synced.fetch_or(word, Ordering::AcqRel);
+        for (bits, &word) in self.words.iter().zip(blocks.words()) {
+            bits.synced.fetch_or(word, Ordering::AcqRel);
         }
     }
 
     /// Whether `blocks` has a block that is not known durable: then the data file must be synced before they are recorded.
     pub fn has_unsynced(&self, blocks: &BlockSet) -> bool {
-        blocks.words().iter().zip(&self.synced).any(|(&word, synced)| word & !synced.load(Ordering::Acquire) != 0)
+        blocks.words().iter().zip(&self.words).any(|(&word, bits)| word & !bits.synced.load(Ordering::Acquire) != 0)
     }
 
     /// Removes all blocks: the disk they are on is gone. The caller ensures that no more blocks are noted.
     pub fn forget_all(&self) {
-        self.synced.iter().for_each(|synced| synced.store(0, Ordering::Release));
+        self.words.iter().for_each(|word| word.synced.store(0, Ordering::Release));
         self.forget_unsynced();
     }
 
     /// Takes back every block that is not known durable: after a failed sync the operating system may have dropped its bytes,
     /// and what it gives for them from now on is anybody's guess. The caller sees to it that no more blocks are noted.
     pub fn forget_unsynced(&self) {
-        for ((written, trusted), synced) in self.written.iter().zip(&self.trusted).zip(&self.synced) {
+        for Word { written, trusted, synced } in &self.words {
             let synced = synced.load(Ordering::Acquire);
             let forget = |bits: &AtomicU64, count: &AtomicU64| {
                 let forgotten = bits.fetch_and(synced, Ordering::AcqRel) & !synced;
@@ -258,10 +258,8 @@ impl BlockMap {
 
     /// Number of blocks that are written and not yet known durable.
     pub fn unsynced_count(&self) -> u64 {
-        let unsynced = |(written, synced): (&AtomicU64, &AtomicU64)| {
-            written.load(Ordering::Acquire) & !synced.load(Ordering::Acquire)
-        };
-        self.written.iter().zip(&self.synced).map(unsynced).map(|word| u64::from(word.count_ones())).sum()
+        let unsynced = |word: &Word| word.written.load(Ordering::Acquire) & !word.synced.load(Ordering::Acquire);
+        self.words.iter().map(unsynced).map(|word| u64::from(word.count_ones())).sum()
     }
 
     fn is_trusted_whole(&self) -> bool {
@@ -271,8 +269,8 @@ impl BlockMap {
     fn trusted_word(&self, word: u64) -> u64 {
         usize::try_from(word)
             .ok()
-            .and_then(|word| self.trusted.get(word))
-            .map_or(0, |bits| bits.load(Ordering::Acquire))
+            .and_then(|word| self.words.get(word))
+            .map_or(0, |bits| bits.trusted.load(Ordering::Acquire))
     }
 }
 
@@ -395,12 +393,12 @@ pub(crate) mod tests {
         let map = stored(0..200, Trust::Checked);
         assert!(map.is_complete() && map.is_written(BlockIndex(7)));
         assert!(!map.is_trusted(BlockIndex(7)) && !map.holds(ByteRange::at(70, 1)));
-        assert_eq!((map.present_run(70), map.snapshot_untrusted().count()), (70, 200));
+        assert_eq!((map.present_run(70), map.snapshot_trusted().count()), (70, 0));
         map.set_trusted(BlockIndex(7));
         map.set_trusted(BlockIndex(7));
         assert!(map.holds(ByteRange::at(70, 10)) && !map.holds(ByteRange::at(70, 11)));
         (0..200).for_each(|index| map.set_trusted(BlockIndex(index)));
-        assert!(map.holds(ByteRange::at(0, 1995)) && map.snapshot_untrusted().is_empty());
+        assert!(map.holds(ByteRange::at(0, 1995)) && !map.has_untrusted());
     }
 
     #[test]

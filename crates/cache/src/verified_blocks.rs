@@ -47,11 +47,12 @@ impl VerifiedBlocks {
 
     /// Remembers which blocks of `map` are trusted. `is_recorded`: the record on disk names no block that `map` lacks.
     pub fn remember(&mut self, file: DataFileId, map: &BlockMap, is_recorded: bool) {
-        let trusted = map.snapshot_trusted();
         // A damaged block that could not be removed from the record is found there by the next open: it must be checked again.
-        if is_recorded && map.snapshot_untrusted().is_empty() {
-            self.insert(file, Trusted::All);
-        } else if !trusted.is_empty() {
+        if is_recorded && !map.has_untrusted() {
+            return self.insert(file, Trusted::All);
+        }
+        let trusted = map.snapshot_trusted();
+        if !trusted.is_empty() {
             self.insert(file, Trusted::These(Box::new(trusted)));
         }
     }
@@ -67,7 +68,7 @@ impl VerifiedBlocks {
             }
         };
         match known {
-            Trusted::All => map.trust(&map.snapshot_written()),
+            Trusted::All => map.trust_all(),
             Trusted::These(blocks) => map.trust(&blocks),
         }
     }
@@ -127,7 +128,7 @@ mod tests {
     fn trusted_of(memory: &mut VerifiedBlocks, file: DataFileId) -> u64 {
         let map = found(0..200);
         memory.recall(file, &map);
-        200 - map.snapshot_untrusted().count()
+        map.snapshot_trusted().count()
     }
 
     #[test]
