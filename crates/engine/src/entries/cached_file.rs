@@ -57,6 +57,8 @@ pub(crate) struct CachedFile {
     nowait_reads: OnceLock<NowaitReads>,
     /// Clients that have the file open. Changes under the record's lock, so that access periods follow each other.
     users: AtomicU64,
+    /// Number of its last mention among the files that were left. Belongs to the table of open files, and changes under its lock.
+    pub(crate) left_mention: AtomicU64,
     /// The organization of the first client that belongs to one.
     owner: OnceLock<String>,
     retired: Latch,
@@ -108,6 +110,7 @@ impl CachedFile {
             account: FileAccount::default(),
             last_check: Mutex::new(last_check),
             users: AtomicU64::new(0),
+            left_mention: AtomicU64::new(0),
             owner: OnceLock::new(),
             retired: Latch::default(),
             is_outdated: AtomicBool::new(false),

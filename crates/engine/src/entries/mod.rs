@@ -14,6 +14,7 @@ pub(crate) mod fill;
 pub(crate) mod from_origin;
 pub(crate) mod identity;
 pub(crate) mod lazy_data_file;
+pub(crate) mod left_files;
 pub(crate) mod loader;
 pub(crate) mod open_files;
 pub(crate) mod publication;

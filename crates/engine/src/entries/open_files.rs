@@ -3,19 +3,23 @@
 use crate::{
     Error,
     base::shards::{SHARDS, Shards},
-    entries::{cached_file::CachedFile, closed_files::ClosedFiles},
+    entries::{cached_file::CachedFile, closed_files::ClosedFiles, left_files::LeftFiles},
 };
 use forebay_cache::CacheKey;
 use forebay_origin::SharedValue;
 use forebay_telemetry::DropReason;
 use parking_lot::{Mutex, MutexGuard};
 use std::{
-    collections::{BTreeMap, BTreeSet, VecDeque, btree_map::Entry},
+    collections::{BTreeSet, HashMap, hash_map::Entry},
     future::Future,
+    hash::{BuildHasherDefault, DefaultHasher},
     pin::pin,
     sync::{
         Arc,
-        atomic::{AtomicUsize, Ordering::SeqCst},
+        atomic::{
+            AtomicUsize,
+            Ordering::{Relaxed, SeqCst},
+        },
     },
     time::Duration,
 };
@@ -39,16 +43,15 @@ pub(crate) struct OpenFiles {
 /// The files of some of the keys. Nothing slow is done while it is locked: opens and closes of other files need it.
 #[derive(Default)]
 struct Part {
-    slots: BTreeMap<CacheKey, Slot>,
+    slots: Slots,
     /// Keys without a slot, whose entries are being removed.
     reserved: BTreeSet<CacheKey>,
-    /// Files that their last client has left a moment ago, the last one at the end.
-    left: VecDeque<CacheKey>,
+    /// Files that their last client has left a moment ago.
+    left: LeftFiles,
 }
 
-/// Files of a part that stay in the table after their last close, until a regular look at all files: one that is opened again soon is
-/// found there for half the cost. More would hold descriptors and memory that the next opens need.
-const LEFT_MAX: usize = 64;
+/// In an order that is the same in each run, as simulations need it.
+type Slots = HashMap<CacheKey, Slot, BuildHasherDefault<DefaultHasher>>;
 
 pub(crate) enum Retired {
     /// The table does not have it.
@@ -159,12 +162,12 @@ impl OpenFiles {
         let Some(key) = file.key() else { return };
         let first = {
             let mut part = self.part(key);
-            if let Some(position) = part.left.iter().position(|left| left == key) {
-                part.left.remove(position);
-            }
-            part.left.push_back(key.clone());
-            let first = if part.left.len() > LEFT_MAX { part.left.pop_front() } else { None };
-            first.and_then(|key| part.slots.get(&key)?.get())
+            let mention = part.left.mention(key, file.left_mention.load(Relaxed));
+            file.left_mention.store(mention, Relaxed);
+            let surplus = part.left.pop_surplus();
+            let file = surplus.and_then(|(mention, key)| Some((mention, part.slots.get(&key)?.get()?)));
+            // Loaded again since: another mention is its last one.
+            file.filter(|(mention, file)| file.left_mention.load(Relaxed) == *mention).map(|(_, file)| file)
         };
         if let Some(first) = first {
             self.remove_idle(&[first]);
@@ -189,17 +192,17 @@ impl OpenFiles {
         file.remember_trust();
         let mut part = self.part(key);
         // A second owner is an open that waits in the slot and is about to attach.
-        let is_awaited = part.slots.get(key).is_some_and(|slot| Arc::strong_count(slot) > 1);
+        let is_its = |slot: &Slot| Arc::strong_count(slot) == 1 && slot.get().is_some_and(|it| Arc::ptr_eq(&it, file));
         let is_other = file.record_version() != version || (closed.is_some() && file.is_retired());
-        if is_awaited || is_other || !file.is_idle() {
+        if !part.slots.get(key).is_some_and(is_its) || is_other || !file.is_idle() {
             return false;
         }
-        let was_there = self.remove_exactly(&mut part, key, file);
+        self.remove(&mut part, key);
         // Under the table's lock: an open that comes next must find it in one of both.
-        if was_there && let Some(closed) = closed {
+        if let Some(closed) = closed {
             self.closed.insert(key, closed);
         }
-        was_there
+        true
     }
 
     /// Those of `keys` that could be reserved for removal.
