@@ -280,7 +280,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=2)
     parser.add_argument("--many", type=int, default=200_000, help="files of the row opens-many")
-    parser.add_argument("--memory", default="1GiB", help="memory of forebay: a quarter of it is for closed files, 2,000 to each MiB")
+    parser.add_argument("--memory", default="1GiB", help="memory of forebay: a quarter of it is for closed files, 1,400 to each MiB")
     parser.add_argument("--dir", type=Path, default=Path("/dev/shm/forebay-opens"))
     parser.add_argument("--out", type=Path, help="file for the raw rows")
     options = parser.parse_args()

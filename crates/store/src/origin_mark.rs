@@ -44,6 +44,14 @@ impl OriginMark {
         Self { origin, validator, checked: None }
     }
 
+    /// Length of the texts in it, in bytes.
+    pub fn texts_len(&self) -> usize {
+        let Self { origin, validator, .. } = self;
+        let etag = validator.etag().map_or(0, |etag| etag.as_str().len());
+        let checksum = validator.checksum().map_or(0, |checksum| checksum.algorithm.len() + checksum.value.len());
+        origin.endpoint.host().len() + origin.base().len() + etag + checksum
+    }
+
     /// Reads what follows `v3 ` in `text`.
     fn parse_v3(text: &str, rest: &str) -> Result<Self, OriginMarkError> {
         let (sealed, sum) = text.rsplit_once(' ').ok_or(OriginMarkError::Form)?;

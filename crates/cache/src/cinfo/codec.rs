@@ -177,8 +177,16 @@ impl Cinfo {
     /// # Panics
     /// When [`Self::blocks`] is not a set for this geometry.
     pub fn encode(&self, out: &mut Vec<u8>) {
-        assert_eq!(self.blocks.len(), self.geometry.block_count(), "the set of blocks must fit the geometry");
-        let vector_len = usize::try_from(self.blocks.len().div_ceil(8)).expect("at most 2^31-1 blocks");
+        self.encode_with(&self.blocks, out);
+    }
+
+    /// As [`Self::encode`], with `blocks` in the place of its own.
+    ///
+    /// # Panics
+    /// When `blocks` is not a set for this geometry.
+    pub fn encode_with(&self, blocks: &BlockSet, out: &mut Vec<u8>) {
+        assert_eq!(blocks.len(), self.geometry.block_count(), "the set of blocks must fit the geometry");
+        let vector_len = usize::try_from(blocks.len().div_ceil(8)).expect("at most 2^31-1 blocks");
         let surplus = self.accesses.len().saturating_sub(ACCESSES_LEN_MAX);
         let accesses = self.accesses.get(surplus..).unwrap_or_default();
         out.reserve(60 + vector_len + accesses.len() * ACCESS_LEN);
@@ -196,7 +204,7 @@ impl Cinfo {
         });
         checked(out, |out| {
             let vector_start = out.len();
-            for word in self.blocks.words() {
+            for word in blocks.words() {
                 out.extend_from_slice(&word.to_le_bytes());
             }
             out.truncate(vector_start + vector_len);

@@ -317,20 +317,14 @@ impl Engine {
         // For the first load only: a server answers an open with the file that other clients have open under its name.
         let is_open = grant.is_some() && self.inner.open_files.find(key).is_some();
         let grant = if is_open { None } else { grant };
-        // Shared: the load may be started again after a retired file, and only the first attempt may use the grant.
-        let grant = Arc::new(Mutex::new(grant));
-        let load = {
-            let context = Arc::clone(context);
+        // The load may be started again after a retired file, and only the first attempt may use the grant.
+        let grant = Mutex::new(grant);
+        // All that a load needs is copied when it begins: most opens find the file, and need none.
+        let load = || {
             let metadata = Arc::clone(&self.inner.metadata);
-            let target = target.clone();
-            move || {
-                // Taken here and not in the future: a second call of the closure finds none.
-                let grant = grant.lock().take();
-                let metadata = Arc::clone(&metadata);
-                let asked = target.clone();
-                let checksum = async move { metadata.checksum(&asked, None, None).await.ok().flatten() };
-                load(Arc::clone(&context), target.clone(), grant, checksum)
-            }
+            let asked = target.clone();
+            let checksum = async move { metadata.checksum(&asked, None, None).await.ok().flatten() };
+            load(Arc::clone(context), target.clone(), grant.lock().take(), checksum)
         };
         let admit = |file| async move { admit(&file, target, began, asking, &self.inner.metadata).await };
         let reopen = || reopen(context, target, key);

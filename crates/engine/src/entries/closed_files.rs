@@ -21,7 +21,8 @@ pub(crate) struct ClosedFile {
     pub(crate) state: FileState,
     /// The record as its bytes, which take less memory.
     pub(crate) record: Box<[u8]>,
-    pub(crate) mark: Option<Box<str>>,
+    /// Not as its text, which would be written at each close and read at each open.
+    pub(crate) mark: Option<Box<OriginMark>>,
     pub(crate) owner: Option<Box<str>>,
     /// When the first use was that is not on disk yet.
     pub(crate) used_since: Option<Instant>,
@@ -60,7 +61,7 @@ struct Place {
 }
 
 /// Bytes that a file takes besides its key and its record, in the tables and in their slack.
-const FILE_BYTES: usize = 2 * size_of::<Place>() + 160;
+const FILE_BYTES: usize = 2 * size_of::<Place>() + 192;
 
 /// Least memory of a part: fewer files are not worth a part of their own.
 const PART_BYTES_MIN: usize = 256 << 10;
@@ -74,23 +75,16 @@ impl ClosedFile {
         Cinfo::decode(&self.record).ok()
     }
 
-    fn mark(&self) -> Option<OriginMark> {
-        self.mark.as_ref()?.parse().ok()
-    }
-
     /// The entry, if its data file is known to be still the one that was closed.
     pub(crate) fn open(&self, disk: &dyn Disk, key: &CacheKey, may_wait: MayWait) -> Option<Entry> {
         let data = disk.reopen(key, self.volume, &self.state, may_wait)?;
-        let origin = self.mark();
-        // A mark that does not survive its text is one that the disk would not keep either: it is read from there.
-        (origin.is_some() == self.mark.is_some()).then_some(())?;
-        Some(Entry { data, cinfo: self.cinfo()?, origin })
+        Some(Entry { data, cinfo: self.cinfo()?, origin: self.origin().cloned() })
     }
 
     fn bytes(&self, key: &CacheKey) -> usize {
-        let texts =
-            self.mark.as_ref().map_or(0, |mark| mark.len()) + self.owner.as_ref().map_or(0, |owner| owner.len());
-        FILE_BYTES + key.as_str().len() + self.record.len() + texts
+        let mark = self.mark.as_ref().map_or(0, |mark| size_of::<OriginMark>() + mark.texts_len());
+        let owner = self.owner.as_ref().map_or(0, |owner| owner.len());
+        FILE_BYTES + key.as_str().len() + self.record.len() + mark + owner
     }
 }
 
@@ -220,7 +214,7 @@ impl ClosedFile {
     /// Calls `note` with the facts for the index.
     pub(crate) fn tell(&self, note: impl FnOnce(forebay_store::FileIdentity, &Cinfo, Option<&OriginMark>)) {
         if let Some(cinfo) = self.cinfo() {
-            note(self.state.identity, &cinfo, self.mark().as_ref());
+            note(self.state.identity, &cinfo, self.origin());
         }
     }
 
@@ -229,8 +223,8 @@ impl ClosedFile {
         disk.reopen(key, self.volume, &self.state, MayWait::Yes)
     }
 
-    pub(crate) fn origin(&self) -> Option<OriginMark> {
-        self.mark()
+    pub(crate) fn origin(&self) -> Option<&OriginMark> {
+        self.mark.as_deref()
     }
 }
 

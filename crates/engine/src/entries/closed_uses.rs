@@ -2,7 +2,7 @@
 
 use crate::entries::{closed_files::ClosedFile, file_context::FileContext};
 use forebay_cache::{CacheKey, Cinfo};
-use forebay_store::{DataFile, NewRecord, OriginMark, StoreError};
+use forebay_store::{DataFile, NewRecord, StoreError};
 use forebay_telemetry::DiskOperation;
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -15,7 +15,6 @@ struct Saving<'a> {
     /// Open, so that no other file gets its identity before the record is in place.
     data: Arc<dyn DataFile>,
     cinfo: Cinfo,
-    mark: Option<OriginMark>,
 }
 
 /// Writes the records of `keys`, which are closed files of one disk. Blocking.
@@ -34,13 +33,12 @@ pub(crate) fn save_uses_of(context: &FileContext, keys: &[CacheKey]) {
             context.closed.end_save(key, turn, false, |_| ());
             return None;
         };
-        let mark = file.origin();
-        Some((file, data, cinfo, mark))
+        Some((file, data, cinfo))
     };
     let mut savings = Vec::with_capacity(keys.len());
     for (key, turn) in keys.iter().zip(&turns) {
-        if let Some((file, data, cinfo, mark)) = begin((key, turn)) {
-            savings.push(Saving { key, turn, file, data, cinfo, mark });
+        if let Some((file, data, cinfo)) = begin((key, turn)) {
+            savings.push(Saving { key, turn, file, data, cinfo });
         }
     }
     let records: Vec<NewRecord<'_>> = savings.iter().map(Saving::new_record).collect();
@@ -60,7 +58,7 @@ pub(crate) fn save_uses_of(context: &FileContext, keys: &[CacheKey]) {
 
 impl Saving<'_> {
     fn new_record(&self) -> NewRecord<'_> {
-        let Self { key, data, cinfo, mark, .. } = self;
-        NewRecord { key, data: data.as_ref(), cinfo, origin: mark.as_ref(), is_first: false }
+        let Self { key, file, data, cinfo, .. } = self;
+        NewRecord { key, data: data.as_ref(), cinfo, origin: file.origin(), is_first: false }
     }
 }

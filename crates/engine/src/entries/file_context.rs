@@ -92,7 +92,7 @@ fn no_trust() -> VerifiedBlocks {
     VerifiedBlocks::new(VERIFIED_BLOCKS_BYTES / SHARDS)
 }
 
-/// Memory for the records of closed files, besides the budget: about 2000 files for each MiB of it.
+/// Memory for the records of closed files, besides the budget: about 1,400 files for each MiB of it.
 fn closed_bytes_max(budget_bytes: u64) -> usize {
     usize::try_from(budget_bytes / 4).unwrap_or(usize::MAX).min(CLOSED_BYTES_MAX)
 }

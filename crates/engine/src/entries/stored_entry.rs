@@ -145,12 +145,12 @@ impl StoredEntry {
         let is_recorded = record.is_clean() && self.map.unsynced_count() == 0;
         let state = if is_recorded { record.data_state } else { None }?;
         let mut bytes = Vec::new();
-        Cinfo { blocks: self.map.snapshot_written(), ..record.cinfo.clone() }.encode(&mut bytes);
+        record.cinfo.encode_with(&self.map.snapshot_written(), &mut bytes);
         Some(ClosedFile {
             volume: self.data.volume(),
             state,
             record: bytes.into(),
-            mark: record.mark.as_ref().map(|mark| mark.to_string().into()),
+            mark: record.mark.clone().map(Box::new),
             owner: owner.map(Into::into),
             used_since: record.used_since,
             is_noted: !record.is_use_unnoted,

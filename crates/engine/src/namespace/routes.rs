@@ -290,9 +290,13 @@ fn asked_for(
     delegation: &Delegation,
 ) -> (DelegatedCredentials, Option<DelegatedCredentials>) {
     let acts_for_clients = origin.acts_for_clients();
-    let credentials = delegation.credentials();
     // The server's own requests need no authorization by the origin.
     let is_to_ask = !matches!(delegation, Delegation::Operator) && (authorizes_at_origin || acts_for_clients);
+    // The common case: a cell for credentials is made for each open only if they are used.
+    if !acts_for_clients && !is_to_ask {
+        return (DelegatedCredentials::default(), None);
+    }
+    let credentials = delegation.credentials();
     let authorize_as = is_to_ask.then(|| credentials.clone().insisting());
     (if acts_for_clients { credentials } else { DelegatedCredentials::default() }, authorize_as)
 }
