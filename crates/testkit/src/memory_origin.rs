@@ -65,8 +65,10 @@ pub struct Script {
     pub stale_adler32: Option<String>,
     /// Whether its bytes were compared with page checksums.
     pub verifies_pages: bool,
-    /// Time before the first byte of each answer.
+    /// Time before the first byte of each answer to a read.
     pub latency: Duration,
+    /// Time before the answer to an open.
+    pub open_latency: Duration,
     /// Rate of all answers together, in bytes per second.
     pub bytes_per_s: Option<u64>,
     /// Bytes that take the place of its content, each from an offset on.
@@ -176,6 +178,9 @@ impl Origin for MemoryOrigin {
             tokio::task::yield_now().await;
             wait_for(&self.state.opens_gate).await;
             let script = self.state.script.lock().clone();
+            if !script.open_latency.is_zero() {
+                tokio::time::sleep(script.open_latency).await;
+            }
             if let Some(error) = script.open_error {
                 return Err(error);
             }

@@ -2,6 +2,7 @@
 
 mod catalog;
 mod closed_files;
+mod cold_small;
 mod completion;
 mod decisions;
 mod direct;
