@@ -12,7 +12,7 @@ use std::{
     sync::Arc,
 };
 
-/// What follows an entry's name in the name of its cinfo.
+/// Follows an entry's name in the name of its cinfo.
 pub const CINFO_SUFFIX: &str = ".cinfo";
 
 /// Longest key in bytes: with the suffix and a NUL it must fit a path of the operating system.

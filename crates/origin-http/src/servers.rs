@@ -102,7 +102,6 @@ impl Client {
         }
     }
 
-    /// Number of servers.
     pub(crate) const fn count(&self) -> usize {
         self.others.len() + 1
     }

@@ -9,7 +9,7 @@ use super::{
         Notes, Verdict,
     },
     server,
-    site::{Export, FixedOrigin, Origin, Setting, Site},
+    site::{Export, FixedOrigin, Origin, PelicanCache, Setting, Site},
     usage::{Amount, Usage},
     values::size,
 };
@@ -43,18 +43,6 @@ const NAMES: &str = "namespace";
 /// Watermarks in Pelican, in percent.
 const LOW_DEFAULT: f64 = 0.90;
 const HIGH_DEFAULT: f64 = 0.95;
-
-/// Settings of a cache of Pelican that depend on each other.
-#[derive(Debug, Default)]
-pub(super) struct PelicanCache {
-    is_one: bool,
-    low: Setting<Amount>,
-    high: Setting<Amount>,
-    nominal: Setting<Amount>,
-    max: Setting<Amount>,
-    names: Setting<String>,
-    storage: Setting<String>,
-}
 
 /// Translates a setting, if the configuration is one of Pelican.
 pub(super) fn translate(family: &str, item: &mut Item<'_>, site: &mut Site) -> Option<Verdict> {

@@ -5,9 +5,8 @@ use super::{
     document::string,
     item::Item,
     note::{Fate::Honoured, Verdict},
-    pelican::PelicanCache,
     scitokens::TokenIssuer,
-    usage::{Quota, Usage},
+    usage::{Amount, Quota, Usage},
     values::{limited, time, time_text},
 };
 use std::{collections::BTreeMap, time::Duration};
@@ -21,6 +20,18 @@ pub(super) struct Written<T> {
 
 /// A setting that a directive may set.
 pub(super) type Setting<T> = Option<Written<T>>;
+
+/// Settings of a cache of Pelican that depend on each other.
+#[derive(Debug, Default)]
+pub(super) struct PelicanCache {
+    pub(super) is_one: bool,
+    pub(super) low: Setting<Amount>,
+    pub(super) high: Setting<Amount>,
+    pub(super) nominal: Setting<Amount>,
+    pub(super) max: Setting<Amount>,
+    pub(super) names: Setting<String>,
+    pub(super) storage: Setting<String>,
+}
 
 /// The settings of a cache.
 #[derive(Debug, Default)]

@@ -1,4 +1,4 @@
-//! What a director answers about a path.
+//! The answer of a director about a path.
 
 use super::links::{links_in, parameters};
 use crate::{answer::facts::text, target::Target};
