@@ -28,7 +28,7 @@ pub struct BlockMap {
     trusted_count: AtomicU64,
 }
 
-/// What is known of 64 blocks. One piece of memory for all maps of a file: an open makes them, and a close drops them.
+/// The state of 64 blocks. All maps of a file are one allocation, because each open makes them and each close drops them.
 #[derive(Debug)]
 struct Word {
     written: AtomicU64,
