@@ -169,6 +169,14 @@ impl CinfoWriter {
         Err(Errno::EXIST.into())
     }
 
+    /// Creates an empty file and moves it to `spot`, in the place of what is there.
+    pub(crate) fn move_new_file(&self, spot: &Spot) -> io::Result<File> {
+        let (file, name) = self.stage(&self.staging)?;
+        let moved = renameat(&*self.staging, &name, &*spot.directory, &spot.name);
+        moved.inspect_err(|_| remove_staged(&self.staging, &name))?;
+        Ok(file)
+    }
+
     /// Writes a record to `file`, which is empty, without syncing.
     pub(crate) fn fill(&self, mut file: &File, carried: &Attributes, contents: Contents<'_>) -> io::Result<()> {
         let Contents { cinfo, origin } = contents;

@@ -6,6 +6,7 @@ use crate::{
 };
 use bytes::Bytes;
 use forebay_cache::{CacheKey, Cinfo};
+use forebay_types::Endpoint;
 use std::{fmt, fs::File, io, path::PathBuf, sync::Arc};
 
 /// A disk that keeps entries. All methods block.
@@ -138,6 +139,12 @@ pub trait Disk: fmt::Debug + Send + Sync + 'static {
     /// When the disk does not report it.
     fn space(&self) -> Result<Space, StoreError>;
 
+    /// Which process keeps the entry of `key`. Never blocks.
+    fn holder(&self, key: &CacheKey) -> Holder {
+        let _ = key;
+        Holder::This
+    }
+
     /// Where the data file of `key` is, for clients that see the same file system.
     fn local_path(&self, key: &CacheKey) -> PathBuf;
 
@@ -185,6 +192,14 @@ pub trait Disk: fmt::Debug + Send + Sync + 'static {
     /// # Errors
     /// When the disk fails.
     fn probe(&self, volume: VolumeId) -> Result<(), StoreError>;
+}
+
+/// The process that keeps an entry.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Holder {
+    This,
+    /// Another filler of the same store, and where it is, if it is known to answer.
+    Other(Option<Endpoint>),
 }
 
 /// The data file of an entry: block *i* lies at *i* times the block size, blocks not written yet are holes.

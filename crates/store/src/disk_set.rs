@@ -1,8 +1,8 @@
 //! Several disks as one.
 
 mod remembered;
-mod volume;
-mod watched_file;
+pub(crate) mod volume;
+pub(crate) mod watched_file;
 
 pub use volume::{Clock, Opener, VolumeSpec};
 

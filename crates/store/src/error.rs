@@ -28,6 +28,8 @@ pub enum StoreError {
     Replaced { path: PathBuf },
     #[error("the disk at {path} is offline", path = path.display())]
     Offline { path: PathBuf },
+    #[error("the store {path} is divided into {parts} parts (1: not divided): write that number as store.parts, or choose another directory", path = path.display())]
+    Divided { path: PathBuf, parts: u16 },
     #[error("no disk of the store takes new files: each is offline, full or cannot be written")]
     NoVolume,
     #[error("another forebay process uses this store (it holds {path}): stop it or choose another directory", path = path.display())]
@@ -80,7 +82,7 @@ impl StoreError {
             Self::Io { source, .. } => fault_of(source),
             Self::NotADirectory { .. } | Self::NotMounted { .. } | Self::Replaced { .. } => Some(Fault::Absent),
             // The disk works, but it is not ours until the other process ends.
-            Self::Locked { .. } | Self::Filled { .. } => Some(Fault::Absent),
+            Self::Locked { .. } | Self::Filled { .. } | Self::Divided { .. } => Some(Fault::Absent),
             Self::ForeignLink { .. }
             | Self::NotAFile { .. }
             | Self::Superseded { .. }

@@ -13,6 +13,11 @@
 //! A [`DiskSet`] spreads entries over several disks, each entry lying on one of them wholly. It watches every operation: a
 //! disk that fails repeatedly, or leaves an operation hanging, is not asked any more until a probe finds it well.
 //!
+//! # Parts
+//!
+//! On a shared file system a [`PartSet`] divides the entries by a hash of their keys into parts, of which this process holds some and
+//! other fillers the rest.
+//!
 //! # Durability order
 //!
 //! A bit in a cinfo promises that the block is durable. The three steps of a sync are therefore separate, and the caller
@@ -43,6 +48,8 @@ mod file_system;
 mod filler_record;
 mod local_disk;
 mod origin_mark;
+mod part_set;
+mod parts;
 mod permissions;
 mod prepare;
 mod probe_file;
@@ -56,12 +63,14 @@ mod volume;
 mod xattrs;
 
 pub use batch_sync::SyncCall;
-pub use disk::{DataFile, Disk, Entry, NewRecord};
+pub use disk::{DataFile, Disk, Entry, Holder, NewRecord};
 pub use disk_set::{Clock, DiskSet, Opener, VolumeSpec};
 pub use error::StoreError;
 pub use filler_record::{FILLER_RECORD_AGE_MAX_MS, FillerRecord};
 pub use local_disk::LocalDisk;
 pub use origin_mark::{OriginMark, OriginMarkError, last_check};
+pub use part_set::{PartChange, PartOptions, PartSet};
+pub use parts::{LEASE_MIN, Observer, Ownership, PARTS_MAX, Part, Registry, Snapshot, directory_of, part_of};
 pub use permissions::Permissions;
 pub use prepare::{StoreReport, check, is_mount_point};
 pub use probe_file::ProbeFile;

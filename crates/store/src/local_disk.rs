@@ -8,7 +8,8 @@ use crate::{
     batch_sync::{SyncCall, WholeSync},
     cinfo_file::{self, CinfoWriter, Contents, Draft},
     data_file::LocalFile,
-    file_system, prepare,
+    file_system, parts,
+    prepare::{self, Prepared},
     removal::{UnsyncedRemovals, by_directory, remove_empty_directories, remove_unsynced},
     scan::TreeScan,
     tree::{Place, Tree},
@@ -49,7 +50,10 @@ pub struct LocalDisk {
     unsynced_removals: UnsyncedRemovals,
     whole_sync: WholeSync,
     reserve: Reserve,
-    _lock: OwnedFd,
+    /// Whether other fillers may take it over: then each file gets its name by a move from the staging directory, which the next
+    /// owner removes first.
+    is_part: bool,
+    _lock: Option<OwnedFd>,
 }
 
 /// Permissions with which other users than the server's can read a file.
@@ -83,6 +87,24 @@ impl LocalDisk {
         // Locked before the staging directory is cleared: the files in it may belong to a process that still runs.
         let lock = prepare::lock(&prepared.tree)?;
         prepare::clear_staging(&prepared)?;
+        Self::of_prepared(prepared, volume, Some(lock))
+    }
+
+    /// Opens the part of a store below `root` that this process has taken in `epoch`. Leases keep others away, not a lock.
+    ///
+    /// # Errors
+    /// As for [`Self::open_volume`]; also when another process has taken the part since.
+    pub(crate) fn open_part(
+        root: &Path,
+        volume: VolumeId,
+        permissions: Permissions,
+        epoch: u64,
+    ) -> Result<Self, StoreError> {
+        let prepared = prepare::prepare_part(root, permissions, &parts::staging_of(epoch))?;
+        Self::of_prepared(prepared, volume, None)
+    }
+
+    fn of_prepared(prepared: Prepared, volume: VolumeId, lock: Option<OwnedFd>) -> Result<Self, StoreError> {
         let keeps_xattrs = prepared.report.keeps_xattrs;
         if !keeps_xattrs {
             tracing::warn!(
@@ -102,6 +124,7 @@ impl LocalDisk {
             keeps_xattrs,
             key_locks: std::array::from_fn(|_| Mutex::new(())),
             unsynced_removals: UnsyncedRemovals::default(),
+            is_part: lock.is_none(),
             _lock: lock,
         })
     }
@@ -139,7 +162,8 @@ impl LocalDisk {
     fn draft(&self, record: &NewRecord<'_>) -> Result<Draft, StoreError> {
         let _guard = self.lock(record.key);
         let place = self.place_of(record.key, record.data)?;
-        self.cinfo_writer.draft(&place, contents_of(record), record.is_first)
+        // In place of a record that another owner may have replaced since, nothing is written.
+        self.cinfo_writer.draft(&place, contents_of(record), record.is_first && !self.is_part)
     }
 
     /// Makes a record durable, unless it is, and puts it in place.
@@ -377,7 +401,8 @@ impl Disk for LocalDisk {
         let path = self.tree.path.to_owned();
         let space = self.space().ok();
         let latency = Duration::ZERO;
-        vec![VolumeInfo { id, path, weight: 1, space, health: Health::Healthy, errors: 0, latency }]
+        let health = Health::Healthy;
+        vec![VolumeInfo { id, path, weight: 1, space, health, is_elsewhere: false, errors: 0, latency }]
     }
 
     fn scan(&self, _volume: VolumeId, changed_since: Option<i64>) -> Result<Box<dyn Scan>, StoreError> {

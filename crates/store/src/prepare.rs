@@ -20,7 +20,10 @@ use std::{
     sync::Arc,
 };
 
-/// Our own directory below the root, and where records are written before they get their names.
+/// Our own directory below the root.
+pub(crate) const OWN_DIRECTORY: &str = ".forebay";
+
+/// Where records are written before they get their names.
 pub(crate) const STAGING_DIRECTORY: &str = ".forebay/tmp";
 
 /// Space for records on a full disk.
@@ -67,6 +70,21 @@ pub fn is_mount_point(path: &Path) -> bool {
 }
 
 pub(crate) fn prepare(root: &Path, permissions: Permissions) -> Result<Prepared, StoreError> {
+    let (tree, creation) = prepare_root(root, permissions)?;
+    // Our own files are for no other user, even if entries may be read by others.
+    let staging = tree.create_directory(STAGING_DIRECTORY, Creation::with(Permissions::default()))?;
+    finish(tree, creation, staging, STAGING_DIRECTORY)
+}
+
+/// As [`prepare`], with the directory `staging` below the root, which must be there, for files before they get their names.
+pub(crate) fn prepare_part(root: &Path, permissions: Permissions, staging: &str) -> Result<Prepared, StoreError> {
+    let (tree, creation) = prepare_root(root, permissions)?;
+    let path = tree.path.join(staging);
+    let directory = tree.directory(staging).map_err(StoreError::io("opening the directory", &path))?;
+    finish(tree, creation, directory, staging)
+}
+
+fn prepare_root(root: &Path, permissions: Permissions) -> Result<(Tree, Creation), StoreError> {
     let is_new = !root.exists();
     std::fs::create_dir_all(root).map_err(|source| match source.kind() {
         std::io::ErrorKind::AlreadyExists | std::io::ErrorKind::NotADirectory => {
@@ -82,15 +100,17 @@ pub(crate) fn prepare(root: &Path, permissions: Permissions) -> Result<Prepared,
     if is_new {
         creation.settle_directory(&tree.root).map_err(StoreError::io("setting the permissions of", &root))?;
     }
-    // Our own files are for no other user, even if entries may be read by others.
-    let staging = tree.create_directory(STAGING_DIRECTORY, Creation::with(Permissions::default()))?;
-    let keeps_xattrs = try_with_reserve(&tree, &staging, creation)?;
+    Ok((tree, creation))
+}
+
+fn finish(tree: Tree, creation: Creation, staging: Arc<OwnedFd>, staging_name: &str) -> Result<Prepared, StoreError> {
+    let keeps_xattrs = try_with_reserve(&tree, (&staging, staging_name), creation)?;
     let space = space(&tree)?;
     Ok(Prepared { tree, creation, staging, report: StoreReport { keeps_xattrs, space } })
 }
 
 /// As [`try_writing`], also on a disk that is full: its entries are served, and purged until there is room.
-fn try_with_reserve(tree: &Tree, staging: &OwnedFd, creation: Creation) -> Result<bool, StoreError> {
+fn try_with_reserve(tree: &Tree, staging: (&OwnedFd, &str), creation: Creation) -> Result<bool, StoreError> {
     let mut tried = try_writing(tree, staging, creation);
     let is_full = |tried: &Result<bool, StoreError>| tried.as_ref().is_err_and(StoreError::is_out_of_space);
     if is_full(&tried) && Reserve::release_at(&tree.path.join(RESERVE_FILE)) {
@@ -104,9 +124,9 @@ fn try_with_reserve(tree: &Tree, staging: &OwnedFd, creation: Creation) -> Resul
 }
 
 /// Writes and removes a file, created as those of entries; true when it could keep an extended attribute.
-fn try_writing(tree: &Tree, staging: &OwnedFd, creation: Creation) -> Result<bool, StoreError> {
+fn try_writing(tree: &Tree, (staging, staging_name): (&OwnedFd, &str), creation: Creation) -> Result<bool, StoreError> {
     let name = format!("probe-{}", std::process::id());
-    let path = tree.path.join(STAGING_DIRECTORY).join(&name);
+    let path = tree.path.join(staging_name).join(&name);
     let mut file = match creation.file(staging, OsStr::new(&name)) {
         // Left by a process that was killed.
         Err(Errno::EXIST) => {

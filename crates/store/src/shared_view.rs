@@ -2,6 +2,7 @@
 
 use crate::{
     OriginMark, Permissions, StoreError, cinfo_file, last_check,
+    parts::{directory_of, part_of},
     permissions::Creation,
     tree::{Place, Tree},
 };
@@ -18,6 +19,8 @@ use std::{
 #[derive(Clone, Debug)]
 pub struct SharedView {
     roots: Vec<PathBuf>,
+    /// Number of parts of the store, if it has any: then a file is in one of them.
+    parts: Option<u16>,
     creation: Creation,
     /// Permission bits that a file has, all of them, once its owner has opened it to others.
     shown_mode: u32,
@@ -38,7 +41,13 @@ impl SharedView {
     /// Looks at the directories `roots`, where a file is open to others when it has all bits of `shown_mode`.
     pub fn new(roots: Vec<PathBuf>, shown_mode: u32) -> Self {
         // Nothing is ever created.
-        Self { roots, creation: Creation::with(Permissions::default()), shown_mode }
+        Self { roots, parts: None, creation: Creation::with(Permissions::default()), shown_mode }
+    }
+
+    /// The same directories, each divided into `parts`, if any.
+    #[must_use]
+    pub fn divided(self, parts: Option<u16>) -> Self {
+        Self { parts, ..self }
     }
 
     /// The file of `key`, if it is complete and open to others. Blocking.
@@ -49,6 +58,8 @@ impl SharedView {
         let mut failure = None;
         for root in &self.roots {
             // Opened for each look: the file system may have been mounted again since.
+            let part = self.parts.map(|parts| directory_of(root, part_of(key, parts)));
+            let root = part.as_deref().unwrap_or(root);
             let found = Tree::open(root, self.creation).and_then(|tree| self.find_in(&tree, key));
             match found {
                 Ok(Some(file)) => return Ok(Some(file)),

@@ -23,6 +23,8 @@ pub struct VolumeInfo {
     /// Room on it; `None` if it cannot be measured.
     pub space: Option<Space>,
     pub health: Health,
+    /// Whether another process has it, as a part of a store: then it is not used here, and does not fail.
+    pub is_elsewhere: bool,
     /// Operations that failed since the start, for reasons that lie in the disk.
     pub errors: u64,
     pub latency: Duration,

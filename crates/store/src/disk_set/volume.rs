@@ -2,7 +2,7 @@
 
 use crate::{
     DataFile, Disk, LocalDisk, NewRecord, Permissions, Space, StoreError, VolumeId, VolumeInfo, error::fault_of,
-    is_mount_point,
+    is_mount_point, parts::PartLease,
 };
 use forebay_cache::{CacheKey, DiskHealth, Fault, Health, HealthLimits, placement_hash};
 use parking_lot::{Mutex, RwLock};
@@ -21,6 +21,8 @@ pub(crate) struct Volume {
     pub(crate) spec: VolumeSpec,
     /// Seed of the disk for placement: from its path, so that its position does not matter.
     pub(crate) seed: u64,
+    /// Of a part of a store: whether this process holds it.
+    lease: Option<Arc<PartLease>>,
     limits: HealthLimits,
     clock: Clock,
     /// `None` until it could be opened.
@@ -55,11 +57,38 @@ impl Volume {
             logged: Health::Healthy,
         };
         let seed = placement_hash(spec.path.as_os_str().as_bytes());
-        Self { id, spec, seed, limits, clock, disk: RwLock::new(None), watch: Mutex::new(watch) }
+        Self { id, spec, seed, lease: None, limits, clock, disk: RwLock::new(None), watch: Mutex::new(watch) }
+    }
+
+    /// A part of a store in the directory `path`, which is used while `lease` is held.
+    pub(crate) fn of_part(
+        (id, path): (VolumeId, PathBuf),
+        lease: &Arc<PartLease>,
+        permissions: Permissions,
+        (limits, clock): (HealthLimits, Clock),
+    ) -> Self {
+        let (root, held) = (path.clone(), Arc::clone(lease));
+        let open: Opener = Box::new(move |id| {
+            let epoch = held.epoch().ok_or_else(|| StoreError::Offline { path: root.clone() })?;
+            Ok(Arc::new(LocalDisk::open_part(&root, id, permissions, epoch)?))
+        });
+        let spec = VolumeSpec { path, weight: 1, open };
+        Self { lease: Some(Arc::clone(lease)), ..Self::new(id, spec, limits, clock) }
     }
 
     pub(crate) fn health(&self) -> Health {
-        self.watch.lock().health.health((self.clock)())
+        let now = (self.clock)();
+        if self.is_elsewhere(now) { Health::Offline } else { self.watch.lock().health.health(now) }
+    }
+
+    /// Whether it is a part that this process may not use.
+    fn is_elsewhere(&self, now: Instant) -> bool {
+        self.lease.as_ref().is_some_and(|lease| !lease.holds(now))
+    }
+
+    /// Closes the disk; operations that are under way end on their own.
+    pub(crate) fn close(&self) {
+        *self.disk.write() = None;
     }
 
     pub(crate) fn disk(&self) -> Option<Arc<dyn Disk>> {
@@ -160,14 +189,21 @@ impl Volume {
     }
 
     pub(crate) fn info(&self) -> VolumeInfo {
-        let space = self.measure();
+        self.info_with(self.measure())
+    }
+
+    /// As [`Self::info`], with room that is known.
+    pub(crate) fn info_with(&self, space: Option<Space>) -> VolumeInfo {
+        let health = self.health();
+        let is_elsewhere = self.is_elsewhere((self.clock)());
         let watch = self.watch.lock();
         VolumeInfo {
             id: self.id,
             path: self.spec.path.clone(),
             weight: self.spec.weight,
             space,
-            health: watch.health.health((self.clock)()),
+            health,
+            is_elsewhere,
             errors: watch.errors,
             latency: watch.health.latency(),
         }

@@ -31,6 +31,9 @@ impl LocalDisk {
         place: &Place,
         contents: Contents<'_>,
     ) -> Result<LocalFile, StoreError> {
+        if self.is_part {
+            return self.move_in_place(key, place, contents);
+        }
         if !self.unsynced_removals.has(key)
             && let Attempt::Created(data) = self.create_where_nothing_is(place, contents)?
         {
@@ -46,6 +49,10 @@ impl LocalDisk {
         place: &Place,
         contents: Contents<'_>,
     ) -> Result<Option<LocalFile>, StoreError> {
+        if self.is_part {
+            let is_taken = place.open_cinfo(OFlags::RDONLY)?.is_some();
+            return if is_taken { Ok(None) } else { self.move_in_place(key, place, contents).map(Some) };
+        }
         if !self.unsynced_removals.has(key) {
             match self.create_where_nothing_is(place, contents)? {
                 Attempt::Created(data) => return Ok(Some(data)),
@@ -74,6 +81,20 @@ impl LocalDisk {
         data_attributes.give_to(&data).map_err(StoreError::io("setting the attributes of", &data_spot.path))?;
         let written = self.cinfo_writer.fill(&cinfo_spot.create()?, &cinfo_attributes, contents);
         written.map_err(StoreError::io("writing", &cinfo_spot.path))?;
+        LocalFile::created(self.volume, data).map_err(StoreError::io("examining", &data_spot.path))
+    }
+
+    /// Creates the files of an entry of a part: both are complete before they get their names.
+    fn move_in_place(&self, key: &CacheKey, place: &Place, contents: Contents<'_>) -> Result<LocalFile, StoreError> {
+        let (cinfo_spot, data_spot) = (place.cinfo_here(), place.data_here());
+        // As for every entry: an old record is durably gone before new data takes its name.
+        if cinfo_spot.remove_file()? || self.unsynced_removals.take(key) {
+            cinfo_spot.sync_directory()?;
+        }
+        let data = self.cinfo_writer.move_new_file(&data_spot);
+        let data = data.map_err(StoreError::io("creating", &data_spot.path))?;
+        let record = self.cinfo_writer.draft(place, contents, false)?;
+        record.name(&cinfo_spot).map_err(StoreError::io("creating", &cinfo_spot.path))?;
         LocalFile::created(self.volume, data).map_err(StoreError::io("examining", &data_spot.path))
     }
 
