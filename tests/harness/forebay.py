@@ -145,7 +145,9 @@ def complete(configuration: Mapping[str, Any], store: Path) -> dict[str, Any]:
     place = {} if "disk" in configuration else {"path": str(store)}
     full["store"] = {**place, "block_size": f"{BLOCK // 1024}KiB", **configuration.get("store", {})}
     full["memory"] = {"budget": MEMORY, **configuration.get("memory", {})}
-    full["purge"] = {"budget": BUDGET, **configuration.get("purge", {})}
+    # Fillers that share a store have no budget.
+    budget = {} if "parts" in full["store"] else {"budget": BUDGET}
+    full["purge"] = {**budget, **configuration.get("purge", {})}
     return full
 
 

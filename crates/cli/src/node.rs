@@ -7,6 +7,7 @@ mod followers;
 mod fronts;
 pub(crate) mod gate;
 pub(crate) mod origins;
+mod parts;
 mod probe_file;
 
 use admin_port::AdminPort;
@@ -23,11 +24,12 @@ use forebay_manager::Manager;
 use forebay_net::{BoundAddress, ListenError, Listener};
 use forebay_origin_root::ping;
 use forebay_record_outputs::Records;
-use forebay_store::{Disk, DiskSet, FillerRecord, StoreError, VolumeSpec};
+use forebay_store::{Disk, DiskSet, FillerRecord, PartSet, StoreError, VolumeSpec};
 use forebay_telemetry::{Activity, Metrics, Observers, Readiness, Streams, Trace};
 use forebay_types::Endpoint;
 use fronts::Listeners;
 use origins::Origins;
+use parts::OwnFiles;
 use std::{fmt, io, net::SocketAddr, os::unix::net::UnixListener, path::PathBuf, sync::Arc, time::Duration};
 use tokio::{sync::watch, task::JoinSet, time::timeout};
 
@@ -72,12 +74,6 @@ pub(crate) struct Bound {
     pub(crate) admin_socket: Option<UnixListener>,
 }
 
-/// Path of the index below the first disk's directory.
-const INDEX_IN_STORE: &str = ".forebay/index";
-
-/// Path of the history below the first disk's directory.
-const HISTORY_IN_STORE: &str = ".forebay/history";
-
 /// Longest time to write the last lines of a trace when the server stops.
 const TRACE_FLUSH_TIME_MAX: Duration = Duration::from_secs(5);
 
@@ -99,13 +95,15 @@ impl Node {
         let routes = origins.routes(settings)?;
         let tls = gate::tls_towards_clients(settings)?;
         let gate = gate::open(settings, &credentials)?;
-        let disk = if config.server.role == Role::Manager { None } else { open_store(settings)? };
+        let (parts, disk) = open_disks(settings)?;
         let (of_http, of_s3) = (listen(settings, bound.http_addresses)?, listen(settings, bound.s3_addresses)?);
         let listeners = Listeners { of_root: listen(settings, bound.addresses)?, of_http, of_s3 };
         let [addresses, http_addresses, s3_addresses] = listeners.addresses();
         let admin_listeners = admin_port::listen(settings, bound.admin_socket).await?;
         let admin = admin_listeners.port.clone();
 
+        let url = url_for_others(config, addresses.first());
+        let own = OwnFiles::of(config, parts.as_deref(), url.as_deref())?;
         let probe = probe_file::known(config, disk.as_deref());
         let followers =
             Followers::start(config, admin.address.is_some() || admin.socket.is_some(), addresses.first(), &metrics)?;
@@ -115,14 +113,12 @@ impl Node {
         let backend = match config.server.role {
             Role::Manager => Backend::Manager(Manager::start(manager_options(config, events), routes, metrics)),
             Role::Cache | Role::Filler => {
-                let options = engine_options(config, disk.as_deref(), events);
+                let options = engine_options(config, own.index, events);
                 Backend::Cache(Engine::start(options, disk, routes, metrics))
             }
         };
-        if let (Backend::Cache(engine), Role::Filler) = (&backend, config.server.role)
-            && let Some(url) = url_for_others(config, addresses.first())
-        {
-            engine.tell_who_fills(&url);
+        if let (Backend::Cache(engine), Some(url)) = (&backend, &url) {
+            begin_to_fill(engine, config.server.role, parts, url);
         }
         let (readiness, (stop, _)) = (Readiness::new(), watch::channel(false));
         let directories = config.disks.iter().map(|disk| disk.path.clone()).collect();
@@ -134,7 +130,7 @@ impl Node {
         gate::keep_current(&gate, &credentials, &mut fronts, stop.subscribe());
         certificates::watch(config, backend.metrics());
         watch_readiness(&backend, readiness.clone());
-        let recorder = Recorder::load(history_path(config));
+        let recorder = Recorder::load(own.history);
         let views = views(settings, activity, recorder.clone());
         readiness.set_ready();
         // Managers send clients from now on.
@@ -243,10 +239,24 @@ fn views(settings: &Settings, activity: Activity, recorder: Recorder) -> Views {
         .with_job_efficiency(admin.job_efficiency.clone())
 }
 
-/// The file of the history. A manager writes nothing to the store.
-fn history_path(config: &Config) -> Option<PathBuf> {
-    let disk = config.disks.first()?;
-    (config.server.role != Role::Manager).then(|| disk.path.join(HISTORY_IN_STORE))
+/// The disks of a server that fills a store: those of the configuration, or the parts that it shares with others.
+fn open_disks(settings: &Settings) -> anyhow::Result<(Option<Arc<PartSet>>, Option<Arc<dyn Disk>>)> {
+    if settings.config.server.role == Role::Manager {
+        return Ok((None, None));
+    }
+    match parts::open(settings)? {
+        Some(parts) => Ok((Some(Arc::clone(&parts)), Some(parts))),
+        None => Ok((None, open_store(settings)?)),
+    }
+}
+
+/// Lets managers and other fillers know that this server fills the store, or parts of it, and is reached at `url`.
+fn begin_to_fill(engine: &Engine, role: Role, parts: Option<Arc<PartSet>>, url: &str) {
+    match parts {
+        Some(parts) => engine.share_parts(parts, url),
+        None if role == Role::Filler => engine.tell_who_fills(url),
+        None => {}
+    }
 }
 
 /// Opens the disks, if there are any. If there are several, unusable ones are offline until they can be used.
@@ -255,6 +265,7 @@ fn open_store(settings: &Settings) -> anyhow::Result<Option<Arc<dyn Disk>>> {
     let Some(first) = disks.first() else { return Ok(None) };
     let now_ms = forebay_net::clock::now_unix().saturating_mul(1000);
     for disk in disks {
+        parts::refuse_divided(settings, disk)?;
         let refused = FillerRecord::refuse_second(&disk.path, now_ms);
         refused.map_err(|error| unusable(settings, &disk.setting, error, true))?;
     }
@@ -276,11 +287,9 @@ fn open_store(settings: &Settings) -> anyhow::Result<Option<Arc<dyn Disk>>> {
     Ok(Some(Arc::new(opened)))
 }
 
-/// Options of the engine. Default of the index path: in the store.
-fn engine_options(config: &Config, disk: Option<&dyn Disk>, events: Observers) -> forebay_engine::Options {
-    let in_store = || Some(disk?.volumes().first()?.path.join(INDEX_IN_STORE));
+fn engine_options(config: &Config, index: Option<PathBuf>, events: Observers) -> forebay_engine::Options {
     let mut options = forebay_engine::Options { events, reads_by_ring: true, ..config.engine.clone() };
-    if let Some(path) = config.index.path.clone().or_else(in_store) {
+    if let Some(path) = index {
         let cache_bytes = config.index.cache_bytes;
         options.index = Arc::new(IndexFile { path, options: IndexOptions { cache_bytes } });
     }
@@ -290,7 +299,9 @@ fn engine_options(config: &Config, disk: Option<&dyn Disk>, events: Observers) -
 fn manager_options(config: &Config, events: Observers) -> forebay_manager::Options {
     let roots = config.disks.iter().map(|disk| disk.path.clone()).collect();
     let (direct_mode, filler) = (config.engine.direct_mode, config.manager_filler.clone());
-    forebay_manager::Options { roots, direct_mode, filler, ping, events }
+    let lease = config.parts.lease;
+    let parts = config.parts.count.map(|count| forebay_manager::Parts { count, lease });
+    forebay_manager::Options { roots, direct_mode, filler, parts, ping, events }
 }
 
 /// URL under which clients on other machines reach the server.

@@ -27,6 +27,8 @@ pub struct Config {
     pub admin: AdminConfig,
     /// Empty only if no files of origins are exported.
     pub disks: Vec<DiskConfig>,
+    /// Division of the disk among several fillers.
+    pub parts: PartsConfig,
     /// Permissions of new files on the disks.
     pub permissions: Permissions,
     pub index: IndexConfig,
@@ -120,6 +122,14 @@ pub struct AdminConfig {
     pub hosts: Vec<String>,
     /// A report on the efficiency of jobs, for the status page.
     pub job_efficiency: Option<PathBuf>,
+}
+
+/// Division of a store among several fillers.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct PartsConfig {
+    /// `None` if the store has one filler.
+    pub count: Option<u16>,
+    pub lease: Duration,
 }
 
 /// The index of cached files.

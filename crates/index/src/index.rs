@@ -162,6 +162,14 @@ impl Index {
         self.write(|writer| writer.clear_meta(META_WALKED))
     }
 
+    /// Notes that entries of one disk may be missing: it is to be walked again.
+    ///
+    /// # Errors
+    /// When the index cannot be written.
+    pub fn forget_walk(&self, volume: u16) -> Result<(), IndexError> {
+        self.write(|writer| writer.set_meta(&walked_name(volume), NOT_WALKED))
+    }
+
     /// How far the last scrub has come.
     ///
     /// # Errors
@@ -266,6 +274,9 @@ impl fmt::Debug for Index {
         f.debug_struct("Index").field("next_id", &self.next_id()).finish_non_exhaustive()
     }
 }
+
+/// No mark of a directory: those have 32 bits.
+const NOT_WALKED: u64 = u64::MAX;
 
 fn walked_name(volume: u16) -> String {
     format!("{META_WALKED}{volume}")

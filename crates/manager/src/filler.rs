@@ -107,7 +107,7 @@ async fn watch_record(filler: &Filler, roots: Vec<PathBuf>) {
 }
 
 /// Pings the filler by time, and at once when it closes the connection.
-async fn watch_answers(filler: &Filler, ping: Ping) {
+pub(crate) async fn watch_answers(filler: &Filler, ping: Ping) {
     loop {
         let began = Instant::now();
         let endpoint = filler.state().endpoint;

@@ -3,15 +3,18 @@
 
 mod filler;
 mod open;
+mod part_fillers;
 mod shared_store;
 
 pub use filler::{FillerState, Ping};
+pub use part_fillers::Parts;
 
 use filler::Filler;
 use forebay_engine::Routes;
 use forebay_telemetry::{Metrics, Observers};
 use forebay_types::Endpoint;
 use parking_lot::RwLock;
+use part_fillers::PartFillers;
 use shared_store::SharedStore;
 use std::{path::PathBuf, sync::Arc};
 use tokio::task::JoinHandle;
@@ -20,6 +23,8 @@ use tokio::task::JoinHandle;
 pub struct Manager {
     store: SharedStore,
     filler: Arc<Filler>,
+    /// Set if several fillers share the store.
+    part_fillers: Option<Arc<PartFillers>>,
     routes: RwLock<Arc<Routes>>,
     metrics: Metrics,
     events: Observers,
@@ -35,6 +40,8 @@ pub struct Options {
     pub direct_mode: u32,
     /// Where the filler is; `None` to believe the record that it keeps in the store.
     pub filler: Option<Endpoint>,
+    /// Division of the store, if several fillers share it; then there is one directory.
+    pub parts: Option<Parts>,
     /// Checks whether the filler answers.
     pub ping: Ping,
     /// Subscribers to what happens to files.
@@ -45,10 +52,18 @@ impl Manager {
     /// Starts to watch the filler, inside a tokio runtime.
     pub fn start(options: Options, routes: Routes, metrics: Metrics) -> Arc<Self> {
         let filler = Arc::new(Filler::new(options.filler));
-        let watch = tokio::spawn(filler::watch(Arc::clone(&filler), options.roots.clone(), options.ping));
+        let part_fillers = options.parts.map(|parts| Arc::new(PartFillers::new(parts)));
+        let watch = match (&part_fillers, options.roots.first()) {
+            (Some(fillers), Some(root)) => {
+                tokio::spawn(part_fillers::watch(Arc::clone(fillers), root.clone(), options.ping))
+            }
+            _ => tokio::spawn(filler::watch(Arc::clone(&filler), options.roots.clone(), options.ping)),
+        };
+        let parts = options.parts.map(|parts| parts.count);
         Arc::new(Self {
-            store: SharedStore::new(options.roots, options.direct_mode),
+            store: SharedStore::new(options.roots, options.direct_mode, parts),
             filler,
+            part_fillers,
             routes: RwLock::new(Arc::new(routes)),
             metrics,
             events: options.events,

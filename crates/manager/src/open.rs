@@ -4,6 +4,7 @@ use crate::Manager;
 use forebay_cache::{Action, Decision, Verdict};
 use forebay_engine::{Caller, Delegation, Error, OpenRequest, Opening, OriginTarget, Redirect, Redirects};
 use forebay_telemetry::{Decided, DirectEvent, FileEvents as _, RedirectedEvent, SentTo};
+use forebay_types::Endpoint;
 
 impl Manager {
     /// Where a client is to open a file: [`Opening::Direct`] or [`Opening::Redirect`].
@@ -72,6 +73,14 @@ impl Manager {
         self.next_server(request, &target, redirects).map(|(redirect, _)| redirect)
     }
 
+    /// Where the filler of a file is, if it answers.
+    fn filler_of(&self, target: &OriginTarget) -> Option<Endpoint> {
+        match &self.part_fillers {
+            Some(fillers) => fillers.alive(target.key()?),
+            None => self.filler.alive(),
+        }
+    }
+
     /// The filler, or else the origin: the first of them that the client has not tried and that can help it.
     fn next_server(
         &self,
@@ -80,7 +89,7 @@ impl Manager {
         redirects: Redirects,
     ) -> Result<(Redirect, SentTo), Error> {
         let mut tried = request.tried.clone();
-        if let Some(filler) = self.filler.alive()
+        if let Some(filler) = self.filler_of(target)
             && !tried.take(&filler)
         {
             return Ok((Redirect { server: filler, url: None }, SentTo::Filler));

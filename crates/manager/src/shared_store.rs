@@ -34,9 +34,9 @@ const WARN_INTERVAL: Duration = Duration::from_secs(10);
 const READ_BY_OTHERS: u32 = 0o044;
 
 impl SharedStore {
-    pub(crate) fn new(roots: Vec<PathBuf>, direct_mode: u32) -> Self {
+    pub(crate) fn new(roots: Vec<PathBuf>, direct_mode: u32, parts: Option<u16>) -> Self {
         Self {
-            view: Arc::new(SharedView::new(roots, direct_mode & READ_BY_OTHERS)),
+            view: Arc::new(SharedView::new(roots, direct_mode & READ_BY_OTHERS).divided(parts)),
             looks: Arc::new(Semaphore::new(LOOKS_MAX)),
             warned: Mutex::new(None),
         }

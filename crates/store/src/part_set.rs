@@ -13,6 +13,7 @@ use crate::{
         watched_file::{WatchedFile, WatchedScan},
     },
     parts::{PartLease, Tenure, directory_of, part_of},
+    prepare::prepare_root,
 };
 use forebay_cache::{CacheKey, Cinfo, Health, HealthLimits};
 use forebay_types::Endpoint;
@@ -71,6 +72,7 @@ impl PartSet {
     /// # Errors
     /// When the disk fails, or the store has another number of parts.
     pub fn open(root: &Path, options: PartOptions, limits: HealthLimits, clock: Clock) -> Result<Self, StoreError> {
+        prepare_root(root, options.permissions)?;
         let registry = Registry::create(root, options.count)?;
         let root = root.canonicalize().map_err(StoreError::io("resolving", root))?;
         let tenure = Arc::new(Tenure::new(options.lease));

@@ -29,7 +29,7 @@ pub(crate) const STAGING_DIRECTORY: &str = ".forebay/tmp";
 /// Space for records on a full disk.
 pub(crate) const RESERVE_FILE: &str = ".forebay/reserve";
 
-const LOCK_FILE: &str = ".forebay/lock";
+pub(crate) const LOCK_FILE: &str = ".forebay/lock";
 
 /// Properties of a store's root.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -84,7 +84,8 @@ pub(crate) fn prepare_part(root: &Path, permissions: Permissions, staging: &str)
     finish(tree, creation, directory, staging)
 }
 
-fn prepare_root(root: &Path, permissions: Permissions) -> Result<(Tree, Creation), StoreError> {
+/// Opens the tree below `root`, which is created if need be.
+pub(crate) fn prepare_root(root: &Path, permissions: Permissions) -> Result<(Tree, Creation), StoreError> {
     let is_new = !root.exists();
     std::fs::create_dir_all(root).map_err(|source| match source.kind() {
         std::io::ErrorKind::AlreadyExists | std::io::ErrorKind::NotADirectory => {

@@ -15,8 +15,10 @@ const LOOK_INTERVAL: Duration = Duration::from_secs(2);
 /// The file of the server's own store, created if missing. Without it no client gets direct access.
 pub(super) fn known(config: &Config, disk: Option<&dyn Disk>) -> Arc<OnceLock<Probe>> {
     let probe = Arc::default();
-    let first = disk.filter(|_| config.is_direct()).and_then(|disk| disk.volumes().into_iter().next());
-    let Some(root) = first.map(|volume| volume.path) else { return probe };
+    let Some(disk) = disk.filter(|_| config.is_direct()) else { return probe };
+    // The fillers of parts share the file.
+    let divided = config.parts.count.and_then(|_| config.disks.first()).map(|disk| disk.path.clone());
+    let Some(root) = divided.or_else(|| Some(disk.volumes().into_iter().next()?.path)) else { return probe };
     match ProbeFile::keep(&root) {
         Ok(file) => note(&probe, file),
         Err(error) => {

@@ -40,6 +40,7 @@ pub(crate) fn convert(raw: &Raw, source: &Source) -> Result<Config, ConfigError>
     fit_memory(raw, &mut config, &mut checker);
     config.disks = storage::read_disks(raw, &mut checker);
     storage::read_purge(raw, &mut config.engine.purge.rules, &mut checker);
+    storage::check_parts(raw, &config, &mut checker);
     config.exports = exports::read_exports(&raw.export, &mut checker);
     read_forwarding(raw, &mut config, &mut checker);
     config.decisions.rules = exports::read_rules(&raw.rule, config.engine.read_ahead.settings, &mut checker);

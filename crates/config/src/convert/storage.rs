@@ -2,7 +2,7 @@
 
 use super::checker::Checker;
 use crate::{
-    config::DiskConfig,
+    config::{Config, DiskConfig},
     file::{Raw, RawDisk, RawPurge, RawQuota},
 };
 use forebay_cache::{Budget, EXPIRIES_MAX, Expiry, Mark, PurgeRules, Quota};
@@ -85,6 +85,23 @@ fn is_in_order(budget: &Budget) -> bool {
 
 /// Most disks: more than any machine has.
 const DISKS_MAX: usize = 256;
+
+/// Checks the division of the store; disks and limits have been read.
+pub(crate) fn check_parts(raw: &Raw, config: &Config, checker: &mut Checker<'_>) {
+    if config.parts.count.is_none() {
+        return;
+    }
+    let rules = &config.engine.purge.rules;
+    let has_limit = rules.bytes.total.is_some() || rules.inodes.total.is_some() || !rules.quotas.is_empty();
+    if has_limit {
+        let text = "fillers that share a store do not know how much the others keep: leave out purge.budget, purge.budget_inodes and [[quota]]";
+        checker.refuse("store.parts", raw.store.parts.span(), text);
+    }
+    if !raw.store.path.is_set() {
+        let text = format_args!("only one directory can be divided: write it as {}", checker.name("store.path"));
+        checker.refuse("store.parts", raw.store.parts.span(), text);
+    }
+}
 
 /// Reads the list, or the one disk of the short form.
 pub(crate) fn read_disks(raw: &Raw, checker: &mut Checker<'_>) -> Vec<DiskConfig> {

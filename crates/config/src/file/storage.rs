@@ -7,6 +7,7 @@ use crate::{
 };
 use forebay_cache::{Expiry, Mark, PathPattern, Policy};
 use forebay_engine::{CheckPolicy, ChecksumAlgorithm};
+use forebay_store::PARTS_MAX;
 use forebay_types::{BlockSize, Lfn};
 use std::path::PathBuf;
 
@@ -19,6 +20,12 @@ section! {
         /// Directory for cached files; created if missing. Short form of a single `[[disk]]`. Only one process at a time may
         /// use it. An existing XCache directory can be taken over.
         path: PathBuf = Value::none().sample(r#""/var/cache/forebay""#).flag("--store"),
+        /// Number of parts into which the store is divided, so that several servers fill one directory on a shared file system. All of
+        /// them and their managers must have the same number, which cannot be changed later. Default: not divided, one server
+        /// fills the store.
+        parts: Number<u16, 2, { PARTS_MAX as u64 }> => parts.count = Value::none().sample("64"),
+        /// Time after which the parts of a server that does not renew its record are taken over by others.
+        part_lease: Time<2000, 600_000> => parts.lease = Value::default(r#""30s""#),
         /// Block size of new files: a multiple of 4KiB from 4KiB to 512MiB.
         block_size: BlockSize => engine.block_size = Value::default(r#""64KiB""#).flag("--block-size"),
         /// Size of the largest file that is cached. Larger files are read from the origin without being stored: the map of a file in memory

@@ -24,6 +24,24 @@ fn disks_are_read_in_their_order() {
 }
 
 #[test]
+fn a_store_may_be_divided_into_parts() {
+    let divided = parse("[store]\npath = \"/s\"\nparts = 64\npart_lease = \"10s\"\n").unwrap().config.parts;
+    assert_eq!((divided.count, divided.lease.as_secs()), (Some(64), 10));
+    let whole = parse("[store]\npath = \"/s\"\n").unwrap().config.parts;
+    assert_eq!((whole.count, whole.lease.as_secs()), (None, 30));
+    for (text, problem) in [
+        ("[store]\npath = \"/s\"\nparts = 1\n", "from 2 to 256"),
+        ("[store]\npath = \"/s\"\nparts = 257\n", "from 2 to 256"),
+        ("[store]\npath = \"/s\"\nparts = 2\npart_lease = \"1s\"\n", "2s"),
+        ("[store]\npath = \"/s\"\nparts = 2\n[purge]\nbudget = \"1TiB\"\n", "leave out purge.budget"),
+        ("[store]\nparts = 2\n[[disk]]\npath = \"/d\"\n", "only one directory can be divided"),
+    ] {
+        let error = parse(text).unwrap_err();
+        assert!(error.contains(problem), "{error}");
+    }
+}
+
+#[test]
 fn contradictions_are_refused_with_their_place() {
     for (disks, place, text) in [
         ("[store]\npath = \"/s\"\n[[disk]]\npath = \"/d\"\n", "forebay.toml:2:", "both store.path and [[disk]]"),

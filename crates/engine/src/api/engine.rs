@@ -16,6 +16,7 @@ use crate::{
         entry_check::EntryCheck,
         file_checksums::{FileChecksums, TargetOf},
         leases::{self, Leases},
+        part_holder::PartHolder,
         purge::Purge,
         scrub::Scrubber,
         store_owner::StoreOwner,
@@ -23,11 +24,14 @@ use crate::{
     },
 };
 use forebay_origin::ListDetail;
-use forebay_store::{Disk, VolumeInfo};
+use forebay_store::{Disk, PartSet, VolumeInfo};
 use forebay_telemetry::{Metrics, Observers};
 use forebay_types::Lfn;
 use parking_lot::{Mutex, RwLock};
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
 use tokio::{sync::mpsc, task::JoinHandle};
 
 /// Serves files of origins through the cache, and files of exported directories. Cheap to clone.
@@ -49,6 +53,8 @@ pub(crate) struct Inner {
     pub(crate) scrubber: Arc<Scrubber>,
     pub(crate) staging: Staging,
     pub(crate) store_owner: Arc<StoreOwner>,
+    /// Set if the store has parts, which several fillers share.
+    parts: OnceLock<Arc<PartSet>>,
     /// Background tasks, which end with the shutdown.
     tasks: Mutex<Vec<JoinHandle<()>>>,
 }
@@ -82,6 +88,7 @@ impl Engine {
             checksums,
             staging: Staging::default(),
             store_owner: Arc::default(),
+            parts: OnceLock::new(),
             context,
             open_files,
             tasks: Mutex::default(),
@@ -119,6 +126,9 @@ impl Engine {
         self.inner.context.closed.clear();
         // After the flush: another process may use the store as soon as it finds this record gone.
         self.inner.store_owner.forget(&self.inner.context.options.workers).await;
+        if let Some(parts) = self.inner.parts.get() {
+            PartHolder::leave(Arc::clone(parts), &self.inner.context).await;
+        }
         // Last: the syncs above note their results for the index.
         if let Some(catalog) = &self.inner.context.catalog {
             catalog.close().await;
@@ -222,7 +232,7 @@ impl Engine {
 
     /// The disks of the cache, in the order of their numbers, as they were found a moment ago.
     pub fn volumes(&self) -> Vec<VolumeInfo> {
-        self.inner.context.volumes.lock().clone()
+        self.inner.context.volumes.lock().iter().filter(|volume| !volume.is_elsewhere).cloned().collect()
     }
 
     /// Where a name leads, in whose name it is asked.
@@ -295,6 +305,17 @@ impl Engine {
         let roots = self.volumes().into_iter().map(|volume| volume.path).collect();
         let workers = self.context().options.workers.clone();
         self.add_task(tokio::spawn(Arc::clone(&self.inner.store_owner).run(url.to_owned(), roots, workers)));
+    }
+
+    /// Takes parts of a store whose fillers share it, until the shutdown; others reach this one at `url`. To be called once; `parts` is
+    /// the disk of this engine.
+    pub fn share_parts(&self, parts: Arc<PartSet>, url: &str) {
+        parts.begin(url);
+        let (context, open_files) = (Arc::clone(self.context()), Arc::clone(&self.inner.open_files));
+        let holder = PartHolder { parts: Arc::clone(&parts), context, open_files };
+        if self.inner.parts.set(parts).is_ok() {
+            self.add_task(tokio::spawn(holder.run()));
+        }
     }
 
     /// Waits until another process is found to fill the store: then this process has to leave it.

@@ -19,8 +19,9 @@ use crate::{
     transfer::complete_file,
 };
 use forebay_cache::{Action, CacheKey, CachingDecision, Decision};
+use forebay_store::Holder;
 use forebay_telemetry::{Decided, FileEvents as _, OpenPurpose, RedirectedEvent};
-use forebay_types::{FileKind, FileStat};
+use forebay_types::{Endpoint, FileKind, FileStat};
 use parking_lot::Mutex;
 use std::{
     path::PathBuf,
@@ -123,8 +124,11 @@ impl Engine {
                     Box::pin(self.inner.shared_names.learn(&mut target, &self.inner.metadata)).await;
                 }
                 target.caching = self.caching_decision(&target, request, caller).await?;
-                let redirect =
-                    if target.caching.action == Action::Redirect { target.redirect(redirects) } else { None };
+                let redirect = match target.caching.action {
+                    Action::Redirect => target.redirect(redirects),
+                    Action::Cache => self.redirect_to_holder(&mut target, request, redirects),
+                    Action::Bypass => None,
+                };
                 let decided = match (target.caching.action, &redirect) {
                     (Action::Cache, _) => Decided::Cache,
                     (Action::Redirect, Some(_)) => Decided::Redirect,
@@ -175,6 +179,23 @@ impl Engine {
             opened.expect_reads();
         }
         Ok(Opening::File(Handle { opened: Arc::new(opened) }))
+    }
+
+    /// The filler that keeps the file, if it is another one and the client can be redirected there. A client that cannot is served, and
+    /// nothing is kept.
+    fn redirect_to_holder(
+        &self,
+        target: &mut OriginTarget,
+        request: &OpenRequest,
+        redirects: Redirects,
+    ) -> Option<Redirect> {
+        let Holder::Other(filler) = self.context().disk.as_ref()?.holder(target.key.as_ref()?) else { return None };
+        target.caching.action = Action::Bypass;
+        // A client that was there already comes back because that filler has failed it.
+        let can_follow = |filler: &Endpoint| redirects != Redirects::Never && !request.tried.clone().take(filler);
+        let server = filler.filter(can_follow)?;
+        target.caching.action = Action::Redirect;
+        Some(Redirect { server, url: None })
     }
 
     /// The attributes of a path: from the cache if it holds the file and no check is due, else from the origin. Those that

@@ -7,6 +7,7 @@
 pub(crate) mod column_sets;
 pub(crate) mod commit;
 pub(crate) mod entry_info;
+pub(crate) mod handover;
 pub(crate) mod notes;
 pub(crate) mod rebuild;
 pub(crate) mod run;
@@ -22,11 +23,11 @@ use crate::{
 };
 use forebay_cache::CacheKey;
 use forebay_index::{Applied, Change, DiskFacts, Facts, Generation, Index, IndexError, IndexPlace, Record};
-use forebay_store::Disk;
+use forebay_store::{Disk, VolumeId};
 use forebay_telemetry::{FileEvents as _, Metrics, Observers};
 use forebay_types::Lfn;
 use parking_lot::Mutex;
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 /// The engine's view of the index.
 pub(crate) struct Catalog {
@@ -42,6 +43,8 @@ pub(crate) struct Catalog {
     /// Held while a commit is under way, so that changes of one entry are committed in their order.
     committing: tokio::sync::Mutex<()>,
     column_sets: ColumnSets,
+    /// Disks that have come with entries of another process: they are to be walked over.
+    unwalked: Mutex<BTreeSet<VolumeId>>,
 }
 
 impl Catalog {
@@ -65,6 +68,7 @@ impl Catalog {
             known: Known::default(),
             committing: tokio::sync::Mutex::default(),
             column_sets: ColumnSets::default(),
+            unwalked: Mutex::default(),
         })
     }
 

@@ -99,6 +99,7 @@ impl Catalog {
     async fn serve(self: &Arc<Self>) {
         let mut ticks = tokio::time::interval(TICK);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        self.note_new_volumes().await;
         let mut walk = self.begin_walk(None).await;
         let mut ticks_to_look = LOOK_TICKS;
         while self.index().is_some() {
@@ -117,7 +118,7 @@ impl Catalog {
             ticks_to_look = ticks_to_look.saturating_sub(1);
             // Taken at every tick: it resets the mark, so it is asked even if a look is due anyway.
             let has_lost = self.notes.lock().take_has_lost();
-            if has_lost || ticks_to_look == 0 {
+            if has_lost || self.note_new_volumes().await || ticks_to_look == 0 {
                 ticks_to_look = LOOK_TICKS;
                 walk = if has_lost { self.restart_walks().await } else { self.begin_walk(None).await };
             }

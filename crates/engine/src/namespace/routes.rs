@@ -316,6 +316,12 @@ impl OriginTarget {
         self.decisions.options.rules.decide(&subject)
     }
 
+    /// The key of the file; `None` if it is not cached.
+    #[must_use]
+    pub const fn key(&self) -> Option<&CacheKey> {
+        self.key.as_ref()
+    }
+
     /// The key of the file, if clients may read it themselves without a question to its origin.
     #[must_use]
     pub fn shared_key(&self) -> Option<CacheKey> {

@@ -14,7 +14,9 @@ pub(crate) async fn run(context: Arc<FileContext>, table: Arc<OpenFiles>) {
     let Some(disk) = context.disk.clone() else { return };
     let watched = Arc::downgrade(&context);
     context.metrics.watch_disks(move || {
-        watched.upgrade().map_or_else(Vec::new, |context| context.volumes.lock().iter().map(gauges).collect())
+        watched.upgrade().map_or_else(Vec::new, |context| {
+            context.volumes.lock().iter().filter(|volume| !volume.is_elsewhere).map(gauges).collect()
+        })
     });
     let mut watch = DiskWatch { context, table, disk, offline: BTreeSet::new(), measuring: None };
     let mut ticks = tokio::time::interval(TICK);
@@ -64,7 +66,11 @@ impl DiskWatch {
     /// Lets go of open files on disks that have gone offline: what they hold is read from the origin, and the next open finds
     /// them missing.
     fn lose_files(&mut self) {
-        let ids: Vec<VolumeId> = self.context.volumes.lock().iter().map(|volume| volume.id).collect();
+        // Files of parts that another process has are dropped when a part is given up.
+        let ids: Vec<VolumeId> = {
+            let volumes = self.context.volumes.lock();
+            volumes.iter().filter(|volume| !volume.is_elsewhere).map(|volume| volume.id).collect()
+        };
         let offline: BTreeSet<VolumeId> = ids.into_iter().filter(|id| !self.disk.is_online(*id)).collect();
         if offline.difference(&self.offline).next().is_some() {
             // A measurement may hang on the disk that is gone.

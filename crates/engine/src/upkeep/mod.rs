@@ -5,6 +5,7 @@ pub(crate) mod entry_check;
 pub(crate) mod examination;
 pub(crate) mod file_checksums;
 pub(crate) mod leases;
+pub(crate) mod part_holder;
 pub(crate) mod purge;
 pub(crate) mod purge_by_walk;
 pub(crate) mod scrub;

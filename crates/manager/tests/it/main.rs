@@ -66,7 +66,7 @@ fn ping(server: Endpoint, limit: Duration) -> BoxFuture<'static, Option<TcpStrea
 
 fn manager(root: &Path, filler: Option<Endpoint>, check: ValidityCheck) -> Arc<Manager> {
     let roots = vec![root.to_owned()];
-    let options = Options { roots, direct_mode: 0o644, filler, ping, events: Observers::default() };
+    let options = Options { roots, direct_mode: 0o644, filler, parts: None, ping, events: Observers::default() };
     Manager::start(options, routes(check), Metrics::new())
 }
 

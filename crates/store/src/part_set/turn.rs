@@ -4,9 +4,10 @@ use super::{Office, OnePart, PartSet};
 use crate::{
     FillerRecord, Part, StoreError, VolumeId,
     parts::{Step, clear_lower, enter},
+    prepare::prepare_root,
 };
 use forebay_types::Endpoint;
-use std::{collections::BTreeMap, fs, time::Instant};
+use std::{collections::BTreeMap, time::Instant};
 
 /// A part that this process holds by now, or does not hold any more.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -63,6 +64,8 @@ impl PartSet {
                     changes.push(self.let_go(part));
                     registry.take(part, epoch, None)?;
                 }
+                // The rest in the next turn: the lease of the parts that are held must not end meanwhile.
+                Step::Take(..) if (self.clock)().saturating_duration_since(began) > self.interval() => {}
                 Step::Take(part, epoch) => {
                     if registry.take(part, epoch, Some(&record.instance))? && self.take_up(registry, part, epoch)? {
                         changes.push(PartChange::Gained(VolumeId(part)));
@@ -86,7 +89,7 @@ impl PartSet {
     fn take_up(&self, registry: &mut crate::Registry, part: Part, epoch: u64) -> Result<bool, StoreError> {
         let Some(OnePart { lease, volume }) = self.parts.get(usize::from(part)) else { return Ok(false) };
         let root = &volume.spec.path;
-        fs::create_dir_all(root).map_err(StoreError::io("creating the directory", root))?;
+        prepare_root(root, self.options.permissions)?;
         enter(root, epoch)?;
         // Only now: a filler with a higher epoch that is not seen here removes the directory that was made just now.
         let found = registry.read()?.owners.remove(&part);
@@ -140,7 +143,7 @@ mod tests {
     use crate::{Disk as _, Holder, PartOptions, Permissions};
     use forebay_cache::{CacheKey, ChecksumState, Cinfo, Geometry, HealthLimits};
     use forebay_types::{BlockIndex, BlockSize, Lfn};
-    use std::{cell::Cell, path::Path, sync::LazyLock, time::Duration};
+    use std::{cell::Cell, fs, path::Path, sync::LazyLock, time::Duration};
 
     const COUNT: u16 = 8;
     const LEASE: Duration = Duration::from_secs(30);

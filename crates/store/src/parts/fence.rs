@@ -25,12 +25,16 @@ pub(crate) fn staging_of(epoch: u64) -> String {
 /// When the disk fails.
 pub(crate) fn enter(root: &Path, epoch: u64) -> Result<(), StoreError> {
     let own = root.join(OWN_DIRECTORY);
-    fs::create_dir_all(&own).map_err(StoreError::io("creating the directory", &own))?;
     let path = root.join(staging_of(epoch));
-    match DirBuilder::new().mode(0o700).create(&path) {
-        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(StoreError::io("creating", &path)(error)),
-        _ => Ok(()),
+    for directory in [own, path] {
+        match DirBuilder::new().mode(0o700).create(&directory) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+                return Err(StoreError::io("creating", &directory)(error));
+            }
+            _ => {}
+        }
     }
+    Ok(())
 }
 
 /// Removes the directories of epochs below `epoch` from the part below `root`: former owners move no more files into the part.

@@ -58,7 +58,7 @@ impl Registry {
     /// # Errors
     /// [`StoreError::Divided`] if the store has another number of parts, or is not divided; else when the disk fails.
     pub fn create(root: &Path, count: u16) -> Result<Self, StoreError> {
-        if root.join(crate::prepare::OWN_DIRECTORY).exists() {
+        if root.join(crate::prepare::LOCK_FILE).exists() {
             return Err(StoreError::Divided { path: root.to_owned(), parts: 1 });
         }
         let registry = Self::of(root);
