@@ -239,8 +239,11 @@ fn views(settings: &Settings, activity: Activity, recorder: Recorder) -> Views {
         .with_job_efficiency(admin.job_efficiency.clone())
 }
 
+/// The parts that are shared with other fillers, and the disk of the engine, which is these parts if there are any.
+type Disks = (Option<Arc<PartSet>>, Option<Arc<dyn Disk>>);
+
 /// The disks of a server that fills a store: those of the configuration, or the parts that it shares with others.
-fn open_disks(settings: &Settings) -> anyhow::Result<(Option<Arc<PartSet>>, Option<Arc<dyn Disk>>)> {
+fn open_disks(settings: &Settings) -> anyhow::Result<Disks> {
     if settings.config.server.role == Role::Manager {
         return Ok((None, None));
     }
