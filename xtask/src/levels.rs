@@ -58,14 +58,15 @@ const PLACES: &[(&str, Place)] = &[
 /// Highest level of pure crates: no socket, no file, no clock, no task.
 const PURE_LEVEL_MAX: u8 = 1;
 
-/// What pure crates may use, in addition to each other: containers, errors, hashing, and cryptography and decompression of bytes in memory.
-const PURE_ALLOWED: [&str; 19] = [
+/// Other crates that pure crates may use: containers, errors, numbers as text, hashing, and cryptography and decompression of bytes in memory.
+const PURE_ALLOWED: [&str; 20] = [
     "blowfish",
     "bytes",
     "cfb-mode",
     "crc32c",
     "httparse",
     "httpdate",
+    "itoa",
     "lz4_flex",
     "lzma-rust2",
     "md-5",

@@ -9,6 +9,7 @@ pub(crate) mod gate;
 pub(crate) mod origins;
 mod parts;
 mod probe_file;
+mod unusable;
 
 use admin_port::AdminPort;
 use anyhow::anyhow;
@@ -30,8 +31,9 @@ use forebay_types::Endpoint;
 use fronts::Listeners;
 use origins::Origins;
 use parts::OwnFiles;
-use std::{fmt, io, net::SocketAddr, os::unix::net::UnixListener, path::PathBuf, sync::Arc, time::Duration};
+use std::{io, net::SocketAddr, os::unix::net::UnixListener, path::PathBuf, sync::Arc, time::Duration};
 use tokio::{sync::watch, task::JoinSet, time::timeout};
+use unusable::unusable;
 
 pub(crate) struct Node {
     backend: Backend,
@@ -346,12 +348,6 @@ fn listen(settings: &Settings, bound: Vec<BoundAddress>) -> anyhow::Result<Vec<L
 
 fn cannot_listen(settings: &Settings, error: &ListenError) -> anyhow::Error {
     unusable(settings, "server.listen", error, error.is_retryable())
-}
-
-/// An error of an unusable setting: a configuration error, unless a retry may succeed.
-fn unusable(settings: &Settings, setting: &str, problem: impl fmt::Display, is_passing: bool) -> anyhow::Error {
-    let error = settings.error_at(setting, problem);
-    if is_passing { anyhow!("{error}") } else { error.into() }
 }
 
 async fn wait_for(mut stop: watch::Receiver<bool>) {

@@ -16,7 +16,7 @@ pub struct Parts {
     pub lease: Duration,
 }
 
-/// What a manager knows of the fillers that share a store.
+/// Knowledge of a manager about the fillers that share a store.
 pub(crate) struct PartFillers {
     parts: Parts,
     /// The fillers of the parts, by their numbers.

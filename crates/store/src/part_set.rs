@@ -28,7 +28,6 @@ use std::{
 /// Set-up of the parts of a store.
 #[derive(Clone, Copy, Debug)]
 pub struct PartOptions {
-    /// Number of parts.
     pub count: u16,
     /// Time after which another filler may take the parts of one whose record does not change.
     pub lease: Duration,
@@ -57,7 +56,7 @@ struct OnePart {
     volume: Arc<Volume>,
 }
 
-/// What a turn needs.
+/// The records of all fillers, as a turn needs them.
 #[derive(Debug)]
 struct Office {
     registry: Registry,
@@ -241,7 +240,10 @@ impl Disk for PartSet {
     /// All parts. The room of each that is held is its share of the file system.
     fn volumes(&self) -> Vec<VolumeInfo> {
         let share = self.measure().map(|space| share_of(space, u64::from(self.options.count)));
-        let info = |part: &OnePart| part.volume.info_with(share.filter(|_| part.lease.holds((self.clock)())));
+        let info = |part: &OnePart| {
+            let room = if part.lease.holds((self.clock)()) { share } else { None };
+            part.volume.info_with(room)
+        };
         self.parts.iter().map(info).collect()
     }
 

@@ -1,6 +1,6 @@
 //! The admin port of a server: a TCP listener, a unix socket, both, or none.
 
-use super::unusable;
+use super::unusable::unusable;
 use anyhow::Context;
 use forebay_admin::{AccessRules, Admin, AdminSocket, Popularity, TokenFile, Views};
 use forebay_cluster::Locator;

@@ -1,6 +1,6 @@
 //! A store that several fillers share, and the files that each of them has for itself.
 
-use super::unusable;
+use super::unusable::unusable;
 use anyhow::{Context as _, anyhow};
 use forebay_cache::HealthLimits;
 use forebay_config::{Config, DiskConfig, Role, Settings};

@@ -55,7 +55,7 @@ pub(super) fn give_up(user: Option<&RunAs>) -> Result<bool, String> {
     keep_capabilities(kept)
         .and_then(|()| set_no_new_privs(true))
         .map_err(|error| format!("cannot drop privileges: {error}"))?;
-    if let Some(user) = user.filter(|_| is_changed) {
+    if is_changed && let Some(user) = user {
         tracing::info!(user = user.name, "privileges dropped");
     }
     Ok(is_changed)

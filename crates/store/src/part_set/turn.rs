@@ -148,6 +148,7 @@ mod tests {
     const COUNT: u16 = 8;
     const LEASE: Duration = Duration::from_secs(30);
 
+    #[expect(clippy::disallowed_methods, reason = "some moment; nothing depends on which")]
     static START: LazyLock<Instant> = LazyLock::new(Instant::now);
 
     thread_local! {

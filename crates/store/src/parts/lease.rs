@@ -78,6 +78,7 @@ mod tests {
 
     #[test]
     fn a_part_is_held_for_half_of_the_lease_after_the_last_renewal() {
+        #[expect(clippy::disallowed_methods, reason = "some moment; nothing depends on which")]
         let now = Instant::now();
         let tenure = Arc::new(Tenure::new(Duration::from_secs(10)));
         let lease = PartLease::new(Arc::clone(&tenure));

@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// What one process has seen of the fillers of a store, by its own clock. Call [`Self::note`] with each snapshot.
+/// Sightings of one process of the fillers of a store, by its own clock. Call [`Self::note`] with each snapshot.
 #[derive(Debug)]
 pub struct Observer {
     lease: Duration,
@@ -17,7 +17,7 @@ pub struct Observer {
     changed: BTreeMap<String, Instant>,
 }
 
-/// What a filler is to do about a part.
+/// An action of a filler for a part.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Step {
     /// Another filler has taken it.
@@ -68,7 +68,7 @@ impl Observer {
         dead.cloned().collect()
     }
 
-    /// What the filler `own`, which holds the parts of `held` in these epochs, is to do about `count` parts.
+    /// The actions of the filler `own`, which holds the parts of `held` in these epochs, for `count` parts.
     pub(crate) fn plan(&self, own: &str, held: &BTreeMap<Part, u64>, count: u16, now: Instant) -> Vec<Step> {
         let live: Vec<(&str, &FillerRecord)> = self.live(now).collect();
         // By address: a filler that is started again gets the parts that it had.
@@ -144,6 +144,7 @@ mod tests {
 
     #[test]
     fn each_part_is_taken_by_one_of_the_fillers_that_live() {
+        #[expect(clippy::disallowed_methods, reason = "some moment; nothing depends on which")]
         let now = Instant::now();
         let mut observer = Observer::new(LEASE);
         observer.note(Snapshot { fillers: fillers(&[("a", 1), ("b", 1)]), owners: BTreeMap::new() }, now);
@@ -156,6 +157,7 @@ mod tests {
 
     #[test]
     fn parts_of_a_silent_filler_are_taken_after_the_lease_and_those_of_one_that_left_at_once() {
+        #[expect(clippy::disallowed_methods, reason = "some moment; nothing depends on which")]
         let begin = Instant::now();
         let mut observer = Observer::new(LEASE);
         let owned = owners(Some("b"), 7);
@@ -174,6 +176,7 @@ mod tests {
 
     #[test]
     fn a_filler_that_comes_gets_its_share_from_those_that_free_it() {
+        #[expect(clippy::disallowed_methods, reason = "some moment; nothing depends on which")]
         let now = Instant::now();
         let mut observer = Observer::new(LEASE);
         observer.note(Snapshot { fillers: fillers(&[("a", 1), ("b", 1)]), owners: owners(Some("a"), 1) }, now);
@@ -189,6 +192,7 @@ mod tests {
 
     #[test]
     fn a_part_with_a_higher_epoch_is_lost() {
+        #[expect(clippy::disallowed_methods, reason = "some moment; nothing depends on which")]
         let now = Instant::now();
         let mut observer = Observer::new(LEASE);
         observer.note(Snapshot { fillers: fillers(&[("a", 1)]), owners: owners(Some("b"), 3) }, now);

@@ -18,7 +18,7 @@ pub struct Registry {
     owners: BTreeMap<(Part, u64), Option<String>>,
 }
 
-/// What the files say at one time.
+/// The content of the files at one time.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Snapshot {
     /// The records of fillers by their ids; `None` for one that is being written.
@@ -88,7 +88,7 @@ impl Registry {
         }
     }
 
-    /// What the files say now.
+    /// The present content of the files.
     ///
     /// # Errors
     /// When the disk fails.
