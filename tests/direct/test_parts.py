@@ -24,6 +24,8 @@ PARTS = 8
 LEASE_SECONDS = 10
 TAKEOVER_SECONDS = LEASE_SECONDS + 30.0
 """The lease, and some seconds of a busy machine."""
+NAMES = 64
+"""Enough names to meet all parts."""
 OPENS = "forebay_manager_opens_total"
 
 
@@ -39,6 +41,15 @@ class Site:
         self.manager = self.start("manager")
         for filler in self.fillers:
             self.wait_until_known(filler)
+        until(self.is_divided, "each part has an owner that the other filler knows", within=TAKEOVER_SECONDS)
+
+    def is_divided(self) -> bool:
+        """Whether each name is redirected by one of the fillers."""
+        for name in (f"/nothing-{n}" for n in range(NAMES)):
+            answers = [try_open(filler, name) for filler in self.fillers]
+            if answers.count(wire.Status.REDIRECT) != 1:
+                return False
+        return True
 
     def configuration(self, role: str, **store: object) -> dict[str, Any]:
         """The configuration of a server of the site."""
@@ -119,6 +130,12 @@ def site(ground: Ground, files: dict[str, Pattern]) -> Iterator[Site]:
                 server.process.signal(signal.SIGCONT)
             server.stop()
     origin.stop()
+
+
+def try_open(server: Forebay, path: str) -> int:
+    """The status of the answer to an open."""
+    with RawClient("127.0.0.1", server.port) as client:
+        return client.try_open(path).status
 
 
 def sent_bytes(server: Forebay) -> int:

@@ -94,8 +94,8 @@ fn push_line(text: &mut String, line: &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Config, HttpConfig, ServerConfig, Settings};
-    use std::path::Path;
+    use crate::{Config, HttpConfig, PartsConfig, ServerConfig, Settings};
+    use std::{path::Path, time::Duration};
 
     #[test]
     fn the_stored_documents_are_fresh() {
@@ -132,10 +132,11 @@ mod tests {
         let ServerConfig { listen, shutdown_time_max, .. } = config.server.clone();
         assert_eq!((format!("{listen:?}").as_str(), shutdown_time_max.as_secs()), ("[0.0.0.0:1094]", 30));
         assert_eq!((config.index.cache_bytes, config.logging.filter.as_str()), (64 << 20, "info"));
+        let parts = PartsConfig { lease: Duration::from_secs(30), ..PartsConfig::default() };
         let server = ServerConfig { listen, shutdown_time_max, ..ServerConfig::default() };
         let (index, logging) = (config.index.clone(), config.logging.clone());
         let http = HttpConfig { is_shared: true, offers_http2: true, ..HttpConfig::default() };
-        let defaults = Config { server, http, disks, exports, index, logging, ..Config::default() };
+        let defaults = Config { server, http, disks, parts, exports, index, logging, ..Config::default() };
         assert_eq!(format!("{config:?}"), format!("{defaults:?}"));
     }
 
