@@ -22,12 +22,14 @@ mkdir -p "$work/debian" "$root/DEBIAN"
 echo "Source: forebay" >"$work/debian/control"
 depends=$(cd "$work" && dpkg-shlibdeps -O root/usr/bin/forebay | sed -n 's/^shlibs:Depends=//p')
 
+# Sizes of directories depend on the file system.
+installed_kib=$(find "$root" -type f -printf '%s\n' | awk '{ kib += int(($1 + 1023) / 1024) } END { print kib }')
 cat >"$root/DEBIAN/control" <<CONTROL
 Package: forebay
 Version: $version-1
 Architecture: $architecture
 Maintainer: The Forebay developers
-Installed-Size: $(du --summarize --block-size=1024 --apparent-size "$root" | cut -f 1)
+Installed-Size: $installed_kib
 Depends: $depends, passwd
 Recommends: ca-certificates
 Section: net

@@ -21,5 +21,5 @@ DESCRIPTION=$description perl -pe "
     s{\@STAGED\@}{$work/root}; s/\@DESCRIPTION\@/\$ENV{DESCRIPTION}/" deploy/rpm/forebay.spec.in >"$work/forebay.spec"
 rpmbuild --quiet --define "_topdir $work/rpm" --define "_rpmdir $work/rpms" -bb "$work/forebay.spec"
 mkdir -p "$output"
-rm -f "$output"/forebay-*.rpm
+rm -f "$output"/forebay-[0-9]*.rpm
 cp "$work/rpms/$architecture/forebay-$version-1.$architecture.rpm" "$output/"

@@ -16,5 +16,4 @@ install -D --mode=644 LICENSE CHANGELOG.md "$work/$name/root/usr/share/doc/foreb
 install --mode=755 deploy/tarball/install.sh "$work/$name/install.sh"
 mkdir -p "$output"
 rm -f "$output"/forebay-*.tar.xz
-tar --sort=name --owner=0 --group=0 --numeric-owner --mtime="@$SOURCE_DATE_EPOCH" -C "$work" -c "$name" |
-    xz -3 >"$output/$name.tar.xz"
+pack "$work" "$name" "$output/$name.tar.xz"
