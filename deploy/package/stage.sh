@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Puts the files that all packages have below a directory: stage.sh BINARY ROOT ZSH-DIRECTORY. Needs binutils.
+# Puts the files that all packages have below a directory: stage.sh BINARY ROOT ZSH-DIRECTORY. Needs binutils and cargo.
 set -euo pipefail
 binary=$(realpath "$1")
 root=$(realpath --canonicalize-missing "$2")
@@ -35,3 +35,5 @@ put 644 "$work/zsh" "$zsh/_forebay"
 for document in docs/*.md docs/example.toml docs/status-page.png README.md; do
     put 644 "$document" "usr/share/doc/forebay/$(basename "$document")"
 done
+python3 deploy/package/sbom.py "$root/usr/bin/forebay" "$work/sbom.cdx.json"
+put 644 "$work/sbom.cdx.json" usr/share/doc/forebay/sbom.cdx.json

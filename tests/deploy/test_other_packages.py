@@ -31,6 +31,7 @@ OF_EVERY_PACKAGE = {
     "/usr/share/man/man1/forebay-serve.1.gz",
     "/usr/share/man/man5/forebay.toml.5.gz",
     "/usr/share/doc/forebay/troubleshooting.md",
+    "/usr/share/doc/forebay/sbom.cdx.json",
     "/usr/share/zsh/site-functions/_forebay",
 }
 
