@@ -30,7 +30,7 @@ BASE ?= HEAD
 # Crates whose dependencies are Rust alone.
 PURE_CRATES := types proto cache adopt structure monitoring records sizing
 
-.PHONY: help setup build plugin deb release demo demo-site picture test lint python-lint format tidy clippy quick pure unit doc costs blackbox lab lab-quick lab-test site fuzz-smoke sim soak-purge soak-neighbours bench simulate-year micro profile bench-tools clean libraries FORCE
+.PHONY: help setup build plugin deb release release-check demo demo-site picture test lint python-lint format tidy clippy quick pure unit doc costs blackbox lab lab-quick lab-test site fuzz-smoke sim soak-purge soak-neighbours bench simulate-year micro profile bench-tools clean libraries FORCE
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
@@ -54,13 +54,14 @@ plugin: $(if $(READY),,$(VENV)/.tests) ## build the client plug-in for XRootD 5 
 deb: $(if $(READY),,setup $(BINARY)) ## build the Debian package into target/debian
 	deploy/debian/build-package.sh $(BINARY) target/debian
 
-release: ## a binary for EL8 and newer systems with OpenSSL in it, as RPM and as tarball with an installer, and their checksums, into target/packages
+release: ## a binary for EL8 and newer systems with OpenSSL in it, as RPM, Debian package and tarball with an installer, with the source RPM of the plug-in, bill of materials and checksums, into target/packages
 	tests/install-tools.sh --build-only
 	deploy/package/tools.sh $(PORTABLE_VENV)
 	PATH=$(CURDIR)/$(PORTABLE_VENV)/bin:$$PATH deploy/package/build-portable.sh target/portable/forebay
-	deploy/rpm/build-package.sh target/portable/forebay target/packages
-	deploy/tarball/build-package.sh target/portable/forebay target/packages
-	cd target/packages && sha256sum forebay-* >SHA256SUMS
+	deploy/package/build-all.sh target/portable/forebay target/packages
+
+release-check: release ## build the last commit again in another folder, and compare its packages with those of `make release`
+	PATH=$(CURDIR)/$(PORTABLE_VENV)/bin:$$PATH deploy/package/check-reproducible.sh target/packages
 
 demo: $(BINARY) $(VENV)/.demo ## read a ROOT file cold and warm through a cache; ONCE=1 ends by itself
 	$(VENV)/bin/python -m demo $(BINARY) demo-data $(if $(ONCE),--once)
@@ -92,10 +93,11 @@ clippy: libraries
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 
 python-lint: $(VENV)/.tests $(VENV)/.lab
-	$(VENV)/bin/ruff format --check --quiet --config tests/pyproject.toml tests demo deploy/site
-	$(VENV)/bin/ruff check --quiet --config tests/pyproject.toml tests demo deploy/site
+	$(VENV)/bin/ruff format --check --quiet --config tests/pyproject.toml tests demo deploy
+	$(VENV)/bin/ruff check --quiet --config tests/pyproject.toml tests demo deploy
 	cd tests && ../$(VENV)/bin/mypy .
 	$(VENV)/bin/mypy --config-file tests/pyproject.toml demo
+	$(VENV)/bin/mypy --config-file tests/pyproject.toml deploy/package
 	cd python && ../$(VENV)/bin/ruff format --check --quiet . && ../$(VENV)/bin/ruff check --quiet . && ../$(VENV)/bin/mypy src tests
 
 unit: libraries ## unit and crate tests

@@ -68,6 +68,7 @@ missing() {
     command -v dpkg-shlibdeps >/dev/null || echo dpkg-dev
     command -v rpmbuild >/dev/null || echo rpm
     command -v rpmlint >/dev/null || echo rpmlint
+    command -v cpio >/dev/null || echo cpio
     command -v puppet >/dev/null || echo puppet-agent
     /usr/bin/python3 -c 'import apt' 2>/dev/null || echo python3-apt
     command -v go >/dev/null || echo golang-go

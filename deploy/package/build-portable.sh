@@ -8,6 +8,8 @@ target=$(uname -m)-unknown-linux-gnu
 directory=${CARGO_TARGET_DIR:-target/portable}
 # Paths of this machine would be in messages of panics, and differ between two builds.
 export RUSTFLAGS="--remap-path-prefix=$PWD=/forebay --remap-path-prefix=${CARGO_HOME:-$HOME/.cargo}=/cargo"
+# So would those in OpenSSL.
+export OPENSSL_SRC_PERL=$PWD/deploy/package/openssl-perl.sh
 SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct 2>/dev/null || date +%s)}
 export SOURCE_DATE_EPOCH
 cargo zigbuild --locked --release --target "$target.2.28" --target-dir "$directory" --features bundled-openssl --package forebay
