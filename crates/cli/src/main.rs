@@ -24,7 +24,7 @@ use std::process::ExitCode;
 
 /// A disk-caching XRootD proxy.
 #[derive(Debug, Parser)]
-#[command(name = "forebay", version, max_term_width = 120)]
+#[command(name = "forebay", version, long_version = env!("FOREBAY_VERSION"), max_term_width = 120)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
