@@ -2,6 +2,7 @@
 
 use crate::{
     Evidence, Item, Layout, Tree,
+    guesses::Guess,
     item_order::ItemOrder,
     reader::{Place, Reader, key_of},
 };
@@ -61,6 +62,8 @@ pub struct Advice {
     pub(crate) next: Vec<(u16, u32)>,
     /// Bytes of items of columns that are not sure.
     pub(crate) unsure_bytes: u64,
+    /// Items of columns that are only guessed.
+    pub(crate) guesses: Vec<Guess>,
     pub source: AdviceSource,
 }
 
@@ -83,6 +86,8 @@ pub struct AdviceBounds {
     pub len_max: u64,
     /// Bytes for one reader of columns that are expected only because of other files.
     pub history_max: u64,
+    /// Length of a block, at least 1: bytes of guesses are counted in whole ones.
+    pub block_len: u64,
 }
 
 /// Items with gaps up to this between them are fetched together.
@@ -168,6 +173,11 @@ impl Adviser {
         let Some((index, items, table)) = found.into_iter().find(|(_, items, _)| !items.is_empty()) else {
             return false;
         };
+        // Before the column is promoted. A reader with a cache of its own asks for several at once.
+        let single = match (ranges, items.as_slice()) {
+            ([_], [touched]) => Some((touched.item, table.is_new(touched.item.column()))),
+            _ => None,
+        };
         // The first request for baskets shows little: it may be for all columns.
         if reader.enter(index) {
             table.promote_touched(&items);
@@ -181,16 +191,22 @@ impl Adviser {
             table.confirm_read(place, evidence);
             table.drop_unread(place, evidence);
         }
+        reader.note_single(single);
         true
     }
 
     /// The items that `reader` comes to next and that it has not accepted yet.
     pub fn wanted(&self, reader: &Reader, bounds: AdviceBounds) -> Advice {
         let Some((table, place)) = self.place_of(reader) else { return Advice::default() };
+        // First: they are of the current cluster.
+        let guesses = place.guesses.wanted(table, place, bounds);
+        if !guesses.is_empty() {
+            let items: Vec<(u32, Item)> = guesses.iter().map(|guess| (guess.number, guess.item)).collect();
+            return Advice { guesses, ..Advice::of(&items) };
+        }
         let sure = table.next_items(place, Use::Sure, bounds);
         if !sure.is_empty() {
-            let (ranges, next) = (ranges_of(&sure), next_of(&sure));
-            return Advice { ranges, next, unsure_bytes: 0, source: AdviceSource::Reads };
+            return Advice::of(&sure);
         }
         // The first request shows less than other files, and nothing once later requests have shown more.
         let (unsure, unsure_max, source) = if table.has_history {
@@ -206,7 +222,7 @@ impl Adviser {
         }
         let items = table.next_items(place, unsure, AdviceBounds { len_max, ..bounds });
         let unsure_bytes = items.iter().map(|(_, item)| item.len_bytes()).sum();
-        Advice { ranges: ranges_of(&items), next: next_of(&items), unsure_bytes, source }
+        Advice { unsure_bytes, source, ..Advice::of(&items) }
     }
 
     /// Where a read, even one that needs nothing fetched, shows that more may be wanted: the data of the clusters after the current
@@ -229,7 +245,8 @@ impl Adviser {
                     ByteRange::between(zone.start().min(hull.start()), zone.end().max(hull.end()))
                 }));
         }
-        if has_more { zone } else { None }
+        let zones = zone.filter(|_| has_more).into_iter().chain(place.guesses.zone());
+        zones.reduce(|one, other| ByteRange::between(one.start().min(other.start()), one.end().max(other.end())))
     }
 
     /// Bytes that `reader` has accepted and not come to yet, fetched in blocks of `block_len` bytes: at most so many.
@@ -243,12 +260,19 @@ impl Adviser {
             items.map(in_blocks).sum::<u64>()
         };
         // Also what the first request has led to: a later one may come to it.
-        table.columns_not_given_up().map(ahead).sum()
+        table.columns_not_given_up().map(ahead).sum::<u64>() + place.guesses.expected()
     }
 
     fn place_of<'a>(&'a self, reader: &'a Reader) -> Option<(&'a Table, &'a Place)> {
         let (tree, place) = reader.place()?;
         Some((self.trees.get(tree)?, place))
+    }
+}
+
+impl Advice {
+    /// Of items with their numbers, of sure columns.
+    fn of(items: &[(u32, Item)]) -> Self {
+        Self { ranges: ranges_of(items), next: next_of(items), ..Self::default() }
     }
 }
 

@@ -13,6 +13,7 @@
 mod adviser;
 mod column_set;
 mod cursor;
+mod guesses;
 mod inflate;
 mod item_order;
 mod keys;

@@ -1,6 +1,6 @@
 //! The place of one reader in the trees of a file.
 
-use crate::{Advice, Evidence, Item, adviser::Table};
+use crate::{Advice, Evidence, Item, adviser::Table, guesses::Guesses};
 use forebay_types::ByteRange;
 use std::collections::BTreeMap;
 
@@ -26,6 +26,7 @@ pub(crate) struct Place {
     /// The columns that were read since it last went backwards, and the cluster from which on.
     pass: Pass,
     pass_start: u32,
+    pub(crate) guesses: Guesses,
     columns: BTreeMap<u16, Progress>,
 }
 
@@ -54,6 +55,7 @@ impl Reader {
     pub fn accept(&mut self, advice: &Advice) {
         self.unsure_bytes += advice.unsure_bytes;
         let Some(place) = self.tree.and_then(|tree| self.places.get_mut(&tree)) else { return };
+        place.guesses.accept(&advice.guesses);
         for (column, next) in &advice.next {
             let progress = place.columns.entry(*column).or_default();
             progress.accepted = progress.accepted.max(*next);
@@ -76,6 +78,15 @@ impl Reader {
     pub(crate) fn enter(&mut self, tree: usize) -> bool {
         self.tree = Some(tree);
         self.places.get(&tree).is_some_and(|place| place.requests > 0)
+    }
+
+    /// Notes whether the last request was for a single item, and whether that is of a new column.
+    pub(crate) fn note_single(&mut self, single: Option<(Item, bool)>) {
+        let Some(place) = self.tree.and_then(|tree| self.places.get_mut(&tree)) else { return };
+        match single {
+            Some((item, is_new)) => place.guesses.handle_item(item, is_new),
+            None => place.guesses.end(),
+        }
     }
 
     /// The tree of the last request, and the place in it.

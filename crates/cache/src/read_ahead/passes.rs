@@ -5,6 +5,7 @@
 
 use crate::{Geometry, read_ahead::bounds::ReadAheadBounds};
 use forebay_types::ByteRange;
+use std::collections::VecDeque;
 
 /// Passes of one handle.
 #[derive(Debug)]
@@ -14,10 +15,14 @@ pub(crate) struct Passes {
     last: Vec<u64>,
     /// Those of the current one.
     current: Vec<u64>,
+    /// The place in the last pass of the latest read.
+    place: usize,
+    /// By how much the latest reads are shifted against the last pass. Each is off by chance.
+    shifts: VecDeque<i64>,
     /// Reads of the current pass in a row that came where the last one says.
     streak: u32,
-    /// Blocks that were to be fetched ahead, by their offsets in order, and that the reader has not come to.
-    ahead: Vec<u64>,
+    /// Whole blocks that were to be fetched ahead and that the reader has not come to, in order.
+    ahead: Vec<ByteRange>,
 }
 
 /// Reads of a pass at least.
@@ -38,9 +43,21 @@ const SHIFTS: usize = 9;
 /// Blocks by which a read may be off its place.
 const SLACK_BLOCKS: u64 = 2;
 
+/// Part of a block on both sides of an expected read that is fetched as well, at most. More would be in vain too often: a file of which
+/// half is read in vain is not read ahead any more.
+const MARGIN_PART: u64 = 8;
+
 impl Passes {
     pub(crate) const fn new(geometry: Geometry) -> Self {
-        Self { geometry, last: Vec::new(), current: Vec::new(), streak: 0, ahead: Vec::new() }
+        Self {
+            geometry,
+            last: Vec::new(),
+            current: Vec::new(),
+            place: 0,
+            shifts: VecDeque::new(),
+            streak: 0,
+            ahead: Vec::new(),
+        }
     }
 
     /// Notes a single read; what is to be fetched ahead.
@@ -50,103 +67,148 @@ impl Passes {
             *self = Self::new(self.geometry);
             return Vec::new();
         }
-        let place = self.enter(offset);
-        self.ahead.retain(|start| *start > offset);
-        match place {
-            Some(place) if self.streak >= STREAK_MIN => self.advance(offset, place, bounds),
-            _ => Vec::new(),
-        }
+        let is_placed = self.enter(offset);
+        self.ahead.retain(|blocks| blocks.start() > offset);
+        if is_placed && self.streak >= STREAK_MIN { self.advance(offset, bounds) } else { Vec::new() }
     }
 
     /// Takes back what was to be fetched ahead from `from` on.
     pub(crate) fn handle_refusal(&mut self, from: u64) {
-        self.ahead.retain(|start| *start < from);
+        self.ahead.retain(|blocks| blocks.start() < from);
     }
 
     /// Range in which a read shows that more is to be fetched ahead.
     pub(crate) fn zone(&self) -> Option<ByteRange> {
         let from = self.current.last()?.checked_add(1)?;
-        let end = self.geometry.range_of(self.geometry.index_of(*self.ahead.last()?)).end();
-        Some(ByteRange::between(from, end))
+        Some(ByteRange::between(from, self.ahead.last()?.end()))
     }
 
     /// Bytes that were to be fetched ahead and that the reader has not come to.
     pub(crate) fn expected(&self) -> u64 {
-        (self.ahead.len() as u64).saturating_mul(self.geometry.block_size())
+        self.ahead.iter().map(|blocks| blocks.len()).sum()
     }
 
-    /// Notes the offset of a read; its place in the last pass, if there is one.
-    fn enter(&mut self, offset: u64) -> Option<usize> {
-        let before = self.current.last().copied();
-        match before {
-            Some(before) if before == offset => return None,
-            Some(before) if before > offset => {
-                // A short pass is none: the one before it stays.
-                if self.current.len() >= READS_MIN {
-                    self.last = std::mem::take(&mut self.current);
-                }
-                self.current.clear();
-                self.ahead.clear();
-                self.streak = 0;
-            }
+    /// Notes the offset of a read; whether it came where the last pass says.
+    fn enter(&mut self, offset: u64) -> bool {
+        match self.current.last() {
+            Some(before) if *before == offset => return false,
+            Some(before) if *before > offset => self.begin_pass(),
             _ => {}
         }
         if self.current.len() >= READS_MAX {
             *self = Self::new(self.geometry);
         }
-        let place = self.place_of(offset);
+        let is_placed = self.find_place(offset);
         self.current.push(offset);
-        place
+        is_placed
     }
 
-    /// The place of a read in the last pass: where the shift between the passes was about the same at the read before.
-    fn place_of(&mut self, offset: u64) -> Option<usize> {
-        let slack = self.geometry.block_size().saturating_mul(SLACK_BLOCKS);
-        let Some(before) = self.current.last() else {
-            self.streak = u32::from(!self.last.is_empty());
-            return (!self.last.is_empty()).then_some(0);
+    fn begin_pass(&mut self) {
+        // A short pass is none: the one before it stays.
+        if self.current.len() >= READS_MIN {
+            self.last = std::mem::take(&mut self.current);
+        }
+        self.current.clear();
+        self.ahead.clear();
+        self.shifts.clear();
+        (self.place, self.streak) = (0, 0);
+    }
+
+    /// Finds the place of a read in the last pass: the one whose shift is next to that of the reads before. Reads that the cache
+    /// answered in between are not seen, so places are not counted.
+    fn find_place(&mut self, offset: u64) -> bool {
+        let Some(shift) = self.shift() else {
+            return self.begin_at(offset);
         };
-        let place = self.current.len();
-        let step = self.last.get(place)?.checked_sub(*self.last.get(place - 1)?)?;
-        let is_alike = step.abs_diff(offset - before) <= slack;
-        self.streak = if is_alike { self.streak.saturating_add(1) } else { 0 };
-        is_alike.then_some(place)
+        let target = offset.saturating_add_signed(shift.saturating_neg());
+        let after = self.last.partition_point(|it| *it < target);
+        let candidates = after.saturating_sub(1).max(self.place + 1)..self.last.len().min(after + 1);
+        let distance = |place: usize| self.last.get(place).map_or(u64::MAX, |it| it.abs_diff(target));
+        let slack = self.geometry.block_size().saturating_mul(SLACK_BLOCKS);
+        let nearest = candidates.min_by_key(|place| distance(*place)).filter(|place| distance(*place) <= slack);
+        let Some((place, before)) = nearest.and_then(|place| Some((place, *self.last.get(place)?))) else {
+            self.streak = 0;
+            return false;
+        };
+        self.place = place;
+        self.streak = self.streak.saturating_add(1);
+        if self.shifts.len() == SHIFTS {
+            self.shifts.pop_front();
+        }
+        self.shifts.push_back(shift_between(before, offset));
+        true
     }
 
-    /// How far the current pass is shifted against the last one at `place`: the median of some reads, because each is off by chance.
-    fn shift(&self, place: usize) -> Option<i64> {
-        let pairs = self.current.iter().zip(&self.last).skip((place + 1).saturating_sub(SHIFTS)).take(SHIFTS);
-        let mut shifts: Vec<i64> =
-            pairs.map(|(now, before)| now.cast_signed().wrapping_sub(before.cast_signed())).collect();
+    /// Finds the place of the first read of a pass: programs read columns in the order in which they lie in the file.
+    fn begin_at(&mut self, offset: u64) -> bool {
+        if !self.current.is_empty() || self.last.is_empty() {
+            return false;
+        }
+        self.place = self.last.partition_point(|it| *it <= offset).saturating_sub(1);
+        self.shifts.extend(self.last.get(self.place).map(|before| shift_between(*before, offset)));
+        self.streak = 1;
+        true
+    }
+
+    /// How far the current pass is shifted against the last one: the median of some reads.
+    fn shift(&self) -> Option<i64> {
+        let mut shifts: Vec<i64> = self.shifts.iter().copied().collect();
         shifts.sort_unstable();
         shifts.get(shifts.len() / 2).copied()
     }
 
-    /// The blocks of the next reads, as the last pass has them from `place` on.
-    fn advance(&mut self, offset: u64, place: usize, bounds: ReadAheadBounds) -> Vec<ByteRange> {
-        let Some(shift) = self.shift(place) else { return Vec::new() };
-        let block = self.geometry.block_size();
+    /// Half of the distance between the shifts of the latest reads: as far as the next one may be off.
+    fn margin(&self) -> u64 {
+        let (low, high) = (self.shifts.iter().min(), self.shifts.iter().max());
+        let spread = low.zip(high).map_or(0, |(low, high)| high.abs_diff(*low));
+        (spread / 2).min(self.geometry.block_size() / MARGIN_PART)
+    }
+
+    /// The blocks of the reads after the one at `offset`, as the last pass has them.
+    fn advance(&mut self, offset: u64, bounds: ReadAheadBounds) -> Vec<ByteRange> {
+        let Some(shift) = self.shift() else { return Vec::new() };
+        let (block, margin) = (self.geometry.block_size(), self.margin());
         // More of them the longer the shift holds.
         let ahead_max = usize::try_from(self.streak).unwrap_or(AHEAD_MAX).min(AHEAD_MAX);
-        let room = usize::try_from(bounds.max() / block).unwrap_or(usize::MAX).min(ahead_max);
+        let bytes_max = block.saturating_mul(ahead_max as u64).min(bounds.max());
+        let mut from = self.geometry.range_of(self.geometry.index_of(offset)).end();
         let mut next: Vec<ByteRange> = Vec::new();
-        for later in self.last.iter().skip(place + 1).take(ahead_max) {
+        for later in self.last.iter().skip(self.place + 1).take(ahead_max) {
             let Some(expected) = later.checked_add_signed(shift) else { continue };
-            if expected >= self.geometry.file_size() || self.ahead.len() >= room {
+            if expected >= self.geometry.file_size() {
                 break;
             }
-            let blocks = self.geometry.range_of(self.geometry.index_of(expected));
-            // A block that was named before for this read stays, although the place is known better now.
-            let is_named =
-                self.ahead.iter().any(|start| start.abs_diff(expected) <= block.saturating_mul(SLACK_BLOCKS));
-            if !is_named && blocks.start() > offset {
-                self.ahead.push(blocks.start());
-                self.ahead.sort_unstable();
+            // Blocks that were named before for this read stay, although the place is known better now.
+            let slack = block.saturating_mul(SLACK_BLOCKS);
+            if let Some(named) = self.ahead.iter().find(|blocks| blocks.start().abs_diff(expected) <= slack) {
+                from = from.max(named.end());
+                continue;
+            }
+            let blocks = self.blocks_of(expected, margin, from);
+            if self.expected().saturating_add(blocks.len()) > bytes_max {
+                break;
+            }
+            if !blocks.is_empty() {
+                from = blocks.end();
+                self.ahead.push(blocks);
+                self.ahead.sort_unstable_by_key(|blocks| blocks.start());
                 next.push(blocks);
             }
         }
         next
     }
+
+    /// The blocks from `from` on in which a read that is expected at an offset lies.
+    fn blocks_of(&self, expected: u64, margin: u64, from: u64) -> ByteRange {
+        let last = expected.saturating_add(margin).min(self.geometry.file_size() - 1);
+        let range_at = |offset: u64| self.geometry.range_of(self.geometry.index_of(offset));
+        let start = range_at(expected.saturating_sub(margin)).start().max(from);
+        ByteRange::between(start, range_at(last).end().max(start))
+    }
+}
+
+const fn shift_between(before: u64, now: u64) -> i64 {
+    now.cast_signed().wrapping_sub(before.cast_signed())
 }
 
 #[cfg(test)]

@@ -164,26 +164,27 @@ mod tests {
         }
     }
 
-    /// Where the parts of 320 columns lie in each of 28 clusters: lengths vary by a quarter.
+    /// Where the parts of 320 columns lie in each of 28 clusters: lengths vary by a quarter. As ROOT writes them, the first cluster is
+    /// followed by short parts, because its buffers were full a little before its end.
     fn parts() -> Vec<Vec<u64>> {
         let (mut offset, mut seed) = (1000_u64, 1_u64);
-        let mut part = || {
+        let mut part = |len: u64| {
             seed = seed.wrapping_mul(0x5851_F42D_4C95_7F2D).wrapping_add(0x1405_7B7E_F767_814F);
-            offset += 22_700 + (seed >> 33) % 7500;
+            offset += len + (seed >> 33) % (len / 3);
             offset
         };
-        (0..28).map(|_| (0..320).map(|_| part()).collect()).collect()
+        (0..29).map(|cluster| (0..320).map(|_| part(if cluster == 1 { 90 } else { 22_700 })).collect()).collect()
     }
 
-    #[test]
-    fn headers_of_one_column_after_the_other_are_found_mostly() {
+    /// The reads of the headers of one column after the other that are not answered from the cache, and the blocks that are fetched.
+    fn missed_headers(columns: &[usize]) -> (usize, usize) {
         let parts = parts();
-        let geometry = Geometry::new(16 * BLOCK, 320 * 28 * 30_200 + 1000).unwrap();
+        let geometry = Geometry::new(16 * BLOCK, 320 * 28 * 30_200 + 50_000).unwrap();
         let mut recogniser = Recogniser::new(geometry);
         let (mut blocks, mut missed) = (std::collections::BTreeSet::new(), 0);
-        for column in [37, 148, 13, 272, 285] {
+        for column in columns {
             for cluster in &parts {
-                let read = ByteRange::at(cluster[column], 34);
+                let read = ByteRange::at(cluster[*column], 34);
                 let bounds = bounds(32 * MIB);
                 let advice = if geometry.blocks_of(read).all(|block| blocks.contains(&block)) {
                     let is_reported = recogniser.zones().any(|zone| zone.intersection(read).is_some());
@@ -196,8 +197,16 @@ mod tests {
                 blocks.extend(advice.into_iter().flat_map(|range| geometry.blocks_of(range)));
             }
         }
-        assert!(missed < 75, "{missed} of 140");
-        assert!(blocks.len() < 190, "{} for 140 headers", blocks.len());
+        (missed, blocks.len())
+    }
+
+    #[test]
+    fn headers_of_one_column_after_the_other_are_found_mostly() {
+        for columns in [[13, 37, 148, 272, 285], [5, 90, 160, 240, 310], [37, 148, 13, 272, 285]] {
+            let (missed, fetched) = missed_headers(&columns);
+            assert!(missed < 75, "{columns:?}: {missed} of 145");
+            assert!(fetched < 210, "{columns:?}: {fetched} for 145 headers");
+        }
     }
 
     /// A read that is likely to be part of a pattern.

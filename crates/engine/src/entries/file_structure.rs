@@ -225,9 +225,10 @@ impl FileStructure {
     }
 
     /// The ranges that the reader comes to next and has not accepted: `window` bytes ahead at most, and no more than `len_max`.
-    pub(crate) fn wanted(&self, reader: &Reader, window: u64, len_max: u64) -> Advice {
-        let wanted =
-            self.ask(|adviser, history_max| adviser.wanted(reader, AdviceBounds { window, len_max, history_max }));
+    pub(crate) fn wanted(&self, reader: &Reader, window: u64, len_max: u64, block_len: u64) -> Advice {
+        let wanted = self.ask(|adviser, history_max| {
+            adviser.wanted(reader, AdviceBounds { window, len_max, history_max, block_len })
+        });
         wanted.unwrap_or_default()
     }
 

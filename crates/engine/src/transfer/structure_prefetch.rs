@@ -117,7 +117,7 @@ impl AccessTracker {
             file.context.metrics.add_not_read_ahead(NotReadAhead::Wasteful);
             return Err(NotReadAhead::Wasteful);
         };
-        let advice = file.structure.wanted(reader, bounds.max(), ADVICE_LEN_MAX);
+        let advice = file.structure.wanted(reader, bounds.max(), ADVICE_LEN_MAX, file.geometry.block_size());
         if advice.ranges.is_empty() {
             return Ok(Advised::Done);
         }

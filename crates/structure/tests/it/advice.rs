@@ -9,7 +9,7 @@ const ITEM: u64 = 1000;
 const STRIDE: u64 = 8000;
 const COLUMNS: u64 = 10;
 const CLUSTERS: u64 = 20;
-const BOUNDS: AdviceBounds = AdviceBounds { window: 10 * ITEM, len_max: 4 * ITEM, history_max: 6 * ITEM };
+const BOUNDS: AdviceBounds = AdviceBounds { window: 10 * ITEM, len_max: 4 * ITEM, history_max: 6 * ITEM, block_len: 1 };
 
 /// A tree with one item of each column in each cluster.
 fn adviser() -> Adviser {
@@ -102,7 +102,7 @@ fn the_first_request_counts_until_others_show_more_and_costs_a_bounded_number_of
     let large = (0..40).map(|cluster| (0, cluster, cluster << 20, 1 << 20));
     let (adviser, mut reader) = (&mut adviser_of(large, 1, 40), Reader::default());
     read(adviser, &mut reader, &[ByteRange::at(0, 1 << 20)]);
-    let bounds = AdviceBounds { window: 64 << 20, len_max: 1 << 20, history_max: 0 };
+    let bounds = AdviceBounds { window: 64 << 20, len_max: 1 << 20, history_max: 0, block_len: 1 };
     let mut bytes = 0;
     while let advice = adviser.wanted(&reader, bounds)
         && !advice.ranges.is_empty()
@@ -136,7 +136,7 @@ fn a_reader_of_one_column_after_the_other_gives_up_none_of_them() {
     adviser.expect(0, &[3, 5, 8]);
     assert!(adviser.begin(&mut reader));
     let column_of = |range: ByteRange| (range.start() - 10_000) / STRIDE % COLUMNS;
-    let bounds = AdviceBounds { history_max: 100 * ITEM, window: 100 * ITEM, len_max: ITEM };
+    let bounds = AdviceBounds { history_max: 100 * ITEM, window: 100 * ITEM, len_max: ITEM, block_len: 1 };
     let mut wanted = Vec::new();
     // Fetched a little at a time, while the first of the columns is read to its end.
     for cluster in 0..CLUSTERS {
@@ -228,7 +228,7 @@ proptest! {
         len_max in 0_u64..9000,
     ) {
         let mut adviser = adviser_of(items.iter().copied(), 6, 9);
-        let (mut reader, bounds) = (Reader::default(), AdviceBounds { window, len_max, history_max: 0 });
+        let (mut reader, bounds) = (Reader::default(), AdviceBounds { window, len_max, history_max: 0, block_len: 1 });
         let ends = items.iter().map(|(_, _, offset, len)| offset + len).max().unwrap();
         for ranges in &reads {
             let ranges: Vec<ByteRange> = ranges.iter().map(|(start, len)| ByteRange::at(*start, *len)).collect();

@@ -11,7 +11,8 @@ use proptest::prelude::*;
 const ITEM: u64 = 1000;
 const STRIDE: u64 = 8000;
 const CLUSTERS: u64 = 10;
-const BOUNDS: AdviceBounds = AdviceBounds { window: 100 * ITEM, len_max: 4 * ITEM, history_max: 12 * ITEM };
+const BOUNDS: AdviceBounds =
+    AdviceBounds { window: 100 * ITEM, len_max: 4 * ITEM, history_max: 12 * ITEM, block_len: 1 };
 
 fn tree(columns: u64) -> Tree {
     let items = (0..CLUSTERS).flat_map(|cluster| (0..columns).map(move |column| (column, cluster)));

@@ -2,5 +2,6 @@
 
 mod advice;
 mod golden;
+mod guesses;
 mod history;
 mod limits;
