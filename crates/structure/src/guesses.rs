@@ -3,9 +3,10 @@
 //! Without a guess each such column costs a round trip. Guesses belong to one reader: a column is in use once it is read.
 
 use crate::{
-    AdviceBounds, Item,
-    adviser::{Table, Use},
+    Item,
+    advice::{AdviceBounds, Guess},
     reader::Place,
+    tree_use::{Table, Use},
 };
 use forebay_types::ByteRange;
 use std::collections::VecDeque;
@@ -20,16 +21,6 @@ pub(crate) struct Guesses {
     /// Bytes of the guesses that were read, and of all others.
     read_bytes: u64,
     unread_bytes: u64,
-}
-
-/// An item of a column that the reader is guessed to come to.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) struct Guess {
-    /// Its number in its column.
-    pub(crate) number: u32,
-    pub(crate) item: Item,
-    /// Bytes of its blocks, without those that the guess before it has as well.
-    cost: u64,
 }
 
 /// New columns that show an order.

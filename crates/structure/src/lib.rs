@@ -10,6 +10,7 @@
 //! Served bytes never depend on a table. A wrong one can cost requests for ranges inside of the file, and nothing else, which
 //! is why checksums inside of the file are not verified.
 
+mod advice;
 mod adviser;
 mod column_set;
 mod cursor;
@@ -27,13 +28,14 @@ mod rntuple;
 mod set_key;
 mod table;
 mod tree;
+mod tree_use;
 
-pub use adviser::{Advice, AdviceBounds, AdviceSource, Adviser};
+pub use advice::{Advice, AdviceBounds, AdviceSource};
+pub use adviser::Adviser;
 pub use column_set::{ColumnSet, Observed, SET_AGE_MAX_SECONDS, SET_COLUMNS_MAX, SET_LEN_MAX, SetChange};
 pub use inflate::inflate;
-pub use observation::Evidence;
 pub use parser::{Layout, Parser, RefusedTree};
-pub use reader::Reader;
+pub use reader::{Evidence, Reader};
 pub use refusal::{Outcome, Refusal};
 pub use set_key::{KEY_LEN_MAX, SetKey, dataset_of};
 pub use table::{Item, Tree, TreeKind, test_tree};

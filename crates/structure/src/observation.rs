@@ -1,25 +1,12 @@
 //! The use of the columns of a file, judged by its reads.
 
 use crate::{
-    Adviser, Observed, Reader,
-    adviser::{LOOKED_AT_MAX, Table, Use},
+    Adviser, Observed,
     column_set::column_hash,
-    reader::Place,
+    reader::{Evidence, Place, Reader},
+    tree_use::{LOOKED_AT_MAX, Table, Use},
 };
 use forebay_types::ByteRange;
-
-/// Knowledge of the reads of a range.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Evidence {
-    /// It was fetched ahead, and no reader has come to it.
-    Unread,
-    /// It was fetched ahead, and a reader has come to it.
-    Read,
-    /// It is in the cache for another reason: perhaps it was read.
-    Unknown,
-    /// It is not in the cache.
-    Missing,
-}
 
 /// Clusters that a reader must pass, unless it comes to the end, for its reads to show anything.
 const CLUSTERS_MIN: u32 = 2;

@@ -1,8 +1,26 @@
 //! The place of one reader in the trees of a file.
 
-use crate::{Advice, Evidence, Item, adviser::Table, guesses::Guesses};
+use crate::{
+    Item,
+    advice::{Advice, key_of},
+    guesses::Guesses,
+    tree_use::Table,
+};
 use forebay_types::ByteRange;
 use std::collections::BTreeMap;
+
+/// Knowledge of the reads of a range.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Evidence {
+    /// It was fetched ahead, and no reader has come to it.
+    Unread,
+    /// It was fetched ahead, and a reader has come to it.
+    Read,
+    /// It is in the cache for another reason: perhaps it was read.
+    Unknown,
+    /// It is not in the cache.
+    Missing,
+}
 
 /// The place of one reader in the trees of a file.
 #[derive(Debug, Default)]
@@ -156,9 +174,4 @@ impl Place {
     pub(crate) fn progress(&self, column: usize) -> Progress {
         self.columns.get(&key_of(column)).copied().unwrap_or_default()
     }
-}
-
-/// Columns have 16 bits.
-pub(crate) fn key_of(column: usize) -> u16 {
-    u16::try_from(column).unwrap_or(u16::MAX)
 }

@@ -157,7 +157,7 @@ impl Passes {
         shifts.get(shifts.len() / 2).copied()
     }
 
-    /// Half of the distance between the shifts of the latest reads: as far as the next one may be off.
+    /// Half of the distance between the shifts of the latest reads: the next one may be off by so much.
     fn margin(&self) -> u64 {
         let (low, high) = (self.shifts.iter().min(), self.shifts.iter().max());
         let spread = low.zip(high).map_or(0, |(low, high)| high.abs_diff(*low));
