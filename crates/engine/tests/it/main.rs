@@ -11,6 +11,7 @@ mod entries;
 mod faults;
 mod house;
 mod integrity;
+mod keys_of_baskets;
 mod memory;
 mod permission;
 mod purge;

@@ -27,8 +27,8 @@ const THINKING: Duration = Duration::from_millis(1);
 /// A file as its readers know it.
 pub(crate) struct RootFile {
     /// Header, list of keys, record of the tree.
-    metadata: Vec<ByteRange>,
-    tree: Tree,
+    pub(crate) metadata: Vec<ByteRange>,
+    pub(crate) tree: Tree,
 }
 
 impl RootFile {
@@ -69,13 +69,15 @@ impl RootFile {
 pub(crate) struct Job {
     handle: Handle,
     waited: Duration,
+    /// Reads that took a round trip or longer.
+    pub(crate) waits: usize,
     /// Time between two reads.
     pub(crate) thinking: Duration,
 }
 
 impl Job {
     pub(crate) async fn open(house: &House, path: &str, file: &RootFile) -> Self {
-        let mut job = Self { handle: house.open(path).await, waited: Duration::ZERO, thinking: THINKING };
+        let mut job = Self { handle: house.open(path).await, waited: Duration::ZERO, waits: 0, thinking: THINKING };
         for range in &file.metadata {
             job.read(&[*range]).await;
         }
@@ -90,7 +92,7 @@ impl Job {
     }
 
     /// Reads as a front does: hits, and the rest as one request.
-    async fn read(&mut self, ranges: &[ByteRange]) {
+    pub(crate) async fn read(&mut self, ranges: &[ByteRange]) {
         let began = Instant::now();
         let missed: Vec<ByteRange> =
             ranges.iter().copied().skip_while(|range| self.handle.hit(*range).is_some()).collect();
@@ -98,6 +100,7 @@ impl Job {
             collect(read).await.expect("the read succeeds");
         }
         self.waited += began.elapsed();
+        self.waits += usize::from(began.elapsed() >= ROUND_TRIP);
         // sleep: on the paused clock it takes no time, and everything that is due meanwhile is done.
         tokio::time::sleep(self.thinking).await;
     }
@@ -112,12 +115,17 @@ impl Job {
     /// `uproot.iterate`: the keys of all baskets one by one, then the baskets at once.
     pub(crate) async fn iterate(&mut self, file: &RootFile) {
         for column in COLUMNS {
-            for basket in file.baskets(column) {
-                self.read(&[ByteRange::at(basket.start(), 34)]).await;
-            }
+            self.keys(file, column).await;
         }
         for baskets in file.all_baskets().chunks(COLUMNS.len() * 4) {
             self.read(baskets).await;
+        }
+    }
+
+    /// The keys of all baskets of a column, one by one.
+    pub(crate) async fn keys(&mut self, file: &RootFile, column: usize) {
+        for basket in file.baskets(column) {
+            self.read(&[ByteRange::at(basket.start(), 34)]).await;
         }
     }
 
@@ -238,11 +246,17 @@ fn house_with_work(
 
 /// A far origin of files with these records.
 fn origin_with(records: Vec<(u64, Vec<u8>)>) -> MemoryOrigin {
-    let origin = MemoryOrigin::new(SIZE);
+    let origin = far_origin(SIZE);
+    origin.script(|script| script.records = records.into());
+    origin
+}
+
+/// A far origin of files of this size.
+pub(crate) fn far_origin(size: u64) -> MemoryOrigin {
+    let origin = MemoryOrigin::new(size);
     origin.script(|script| {
         script.verifies_pages = false;
         (script.latency, script.bytes_per_s, script.chunk_len) = (ROUND_TRIP, Some(117_500_000), 64 << 10);
-        script.records = records.into();
     });
     origin
 }
