@@ -152,12 +152,14 @@ impl Passes {
 
     /// How far the current pass is shifted against the last one: the median of some reads.
     fn shift(&self) -> Option<i64> {
+        if self.shifts.is_empty() {
+            return None;
+        }
         // An array: reads that are not answered from the cache allocate nothing here.
         let mut sorted = [i64::MAX; SHIFTS];
         sorted.iter_mut().zip(&self.shifts).for_each(|(it, shift)| *it = *shift);
         sorted.sort_unstable();
-        let middle = sorted.get(self.shifts.len() / 2).copied();
-        middle.filter(|_| !self.shifts.is_empty())
+        sorted.get(self.shifts.len() / 2).copied()
     }
 
     /// Half of the distance between the shifts of the latest reads: the next one may be off by so much.
