@@ -1,8 +1,9 @@
-//! Listeners, connectors, TLS, sendfile, page-cache reads, and the only clock.
+//! Listeners, connectors, TLS, sendfile, page-cache reads, buffers, and the only clock.
 //!
 //! Everything here is a thin layer over the operating system: no protocol, no policy. All sockets have `TCP_NODELAY` and
 //! keepalive set.
 
+mod buffers;
 #[expect(unsafe_code, reason = "no crate has this system call")]
 mod cache_stat;
 pub mod clock;
@@ -17,6 +18,7 @@ mod this_machine;
 mod tls;
 mod tune;
 
+pub use buffers::{Buffer, ENCRYPTED_BUFFER_LEN, LARGE_BUFFER_LEN, RECEIVE_BUFFER_LEN, SMALL_BUFFER_LEN};
 pub use connect::{ADDRESSES_MAX, ConnectError, connect, connect_from, connect_where};
 pub use file_ring::FileRings;
 pub use listener::{ACCEPT_BACK_OFF_MAX, ACCEPT_BACK_OFF_MIN, BoundAddress, LISTEN_BACKLOG, ListenError, Listener};

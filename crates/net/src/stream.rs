@@ -242,9 +242,9 @@ impl Tls {
 
 /// Receives the available bytes of the socket; returns whether there were any.
 fn take_in(socket: &TcpStream, session: &mut TlsSession) -> io::Result<bool> {
-    match would_block_as_none(socket.try_read_buf(session.wire_mut().room()))? {
+    match would_block_as_none(socket.try_read(session.wire_mut().room()))? {
         Some(0) => session.wire_mut().end(),
-        Some(_) => {}
+        Some(len) => session.wire_mut().received(len),
         None => {
             session.wire_mut().release();
             return Ok(false);

@@ -95,13 +95,19 @@ async fn complete(
 /// Waits for bytes of the peer; returns their number, 0 if it has closed the connection.
 async fn receive(socket: &TcpStream, wire: &mut Wire) -> Result<usize, TlsError> {
     loop {
-        match socket.try_read_buf(wire.room()) {
+        match socket.try_read(wire.room()) {
             Ok(0) => {
                 wire.end();
                 return Ok(0);
             }
-            Ok(len) => return Ok(len),
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => socket.readable().await?,
+            Ok(len) => {
+                wire.received(len);
+                return Ok(len);
+            }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                wire.release();
+                socket.readable().await?;
+            }
             Err(error) => return Err(error.into()),
         }
     }

@@ -1,7 +1,8 @@
 //! The encryption of one connection, in memory: socket bytes on one side, user bytes on the other.
 
 use super::{TlsError, error::reason_of};
-use bytes::{Buf, BufMut, BytesMut};
+use crate::buffers::Buffer;
+use bytes::BufMut;
 use openssl::ssl::{ErrorCode, Ssl, SslRef, SslStream};
 use std::io::{self, Read, Write};
 
@@ -28,9 +29,17 @@ pub(crate) struct TlsSession {
 /// Bytes from and to the socket.
 #[derive(Debug, Default)]
 pub(crate) struct Wire {
-    received: BytesMut,
+    received: Queue,
     has_ended: bool,
-    unsent: BytesMut,
+    unsent: Queue,
+}
+
+/// Bytes in order. There is a buffer only while there are any.
+#[derive(Debug, Default)]
+struct Queue {
+    buffer: Buffer,
+    start: usize,
+    end: usize,
 }
 
 /// State of the handshake.
@@ -109,7 +118,7 @@ impl TlsSession {
     /// Encrypts all of `bytes`.
     pub(crate) fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
         let records = bytes.len() / RECORD_LEN_MAX + 1;
-        self.wire_mut().unsent.reserve(bytes.len() + records * RECORD_OVERHEAD_MAX);
+        self.wire_mut().unsent.room(bytes.len() + records * RECORD_OVERHEAD_MAX);
         let mut rest = bytes;
         while !rest.is_empty() {
             let len = self.ssl.ssl_write(rest).map_err(|error| broken(&error))?;
@@ -141,12 +150,19 @@ fn broken(error: &openssl::ssl::Error) -> io::Error {
 
 impl Wire {
     pub(super) fn of(received: &[u8]) -> Self {
-        Self { received: BytesMut::from(received), ..Self::default() }
+        let mut wire = Self::default();
+        wire.received.append(received);
+        wire
     }
 
-    pub(crate) fn room(&mut self) -> &mut BytesMut {
-        self.received.reserve(RECEIVE_LEN);
-        &mut self.received
+    /// Free bytes to be received into; [`Wire::received`] follows.
+    pub(crate) fn room(&mut self) -> &mut [u8] {
+        self.received.room(RECEIVE_LEN)
+    }
+
+    /// Appends the first `len` bytes of the room.
+    pub(crate) const fn received(&mut self, len: usize) {
+        self.received.end += len;
     }
 
     /// Marks the end of received data.
@@ -154,44 +170,84 @@ impl Wire {
         self.has_ended = true;
     }
 
-    /// Releases memory while idle.
+    /// Gives the buffer of the room back while there is nothing in it.
     pub(crate) fn release(&mut self) {
-        if self.received.is_empty() {
-            self.received = BytesMut::new();
-        }
+        self.received.take(0);
     }
 
     pub(crate) fn unsent(&self) -> &[u8] {
-        &self.unsent
+        self.unsent.bytes()
     }
 
     /// Removes `len` sent bytes.
     pub(crate) fn sent(&mut self, len: usize) {
-        self.unsent.advance(len);
-        if self.unsent.is_empty() {
-            self.unsent = BytesMut::new();
-        }
+        self.unsent.take(len);
     }
 
     fn is_at_end(&self) -> bool {
-        self.has_ended && self.received.is_empty()
+        self.has_ended && self.received.bytes().is_empty()
+    }
+}
+
+impl Queue {
+    #[expect(clippy::indexing_slicing, reason = "start and end are within the buffer; hot path")]
+    fn bytes(&self) -> &[u8] {
+        &self.buffer[self.start..self.end]
+    }
+
+    /// At least `len` free bytes after those of the queue.
+    #[expect(clippy::indexing_slicing, reason = "the buffer has just been made long enough")]
+    fn room(&mut self, len: usize) -> &mut [u8] {
+        if self.buffer.len() - self.end < len {
+            self.grow(len);
+        }
+        &mut self.buffer[self.end..]
+    }
+
+    #[cold]
+    fn grow(&mut self, len: usize) {
+        let filled_len = self.end - self.start;
+        let mut grown = Buffer::of(filled_len + len);
+        if let Some(start) = grown.get_mut(..filled_len) {
+            start.copy_from_slice(self.bytes());
+        }
+        *self = Self { buffer: grown, start: 0, end: filled_len };
+    }
+
+    fn append(&mut self, bytes: &[u8]) {
+        if let Some(room) = self.room(bytes.len()).get_mut(..bytes.len()) {
+            room.copy_from_slice(bytes);
+            self.end += bytes.len();
+        }
+    }
+
+    /// Removes the first `len` bytes. The buffer is given back with the last of them.
+    fn take(&mut self, len: usize) {
+        self.start = (self.start + len).min(self.end);
+        if self.start == self.end {
+            *self = Self::default();
+        }
     }
 }
 
 impl Read for Wire {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        if self.received.is_empty() && !self.has_ended {
+        let received = self.received.bytes();
+        if received.is_empty() && !self.has_ended {
             return Err(io::ErrorKind::WouldBlock.into());
         }
-        let len = buffer.len().min(self.received.len());
-        self.received.split_to(len).copy_to_slice(buffer.get_mut(..len).unwrap_or_default());
+        let len = buffer.len().min(received.len());
+        if let (Some(to), Some(from)) = (buffer.get_mut(..len), received.get(..len)) {
+            to.copy_from_slice(from);
+        }
+        self.received.take(len);
         Ok(len)
     }
 }
 
 impl Write for Wire {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.unsent.extend_from_slice(bytes);
+        self.unsent.append(bytes);
         Ok(bytes.len())
     }
 

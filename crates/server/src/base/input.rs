@@ -1,11 +1,8 @@
 //! Bytes that have been received and are not served yet.
 
-use crate::base::{
-    buffers::{Buffer, RECEIVE_BUFFER_LEN, SMALL_BUFFER_LEN},
-    options::INCOMPLETE_LEN_MAX,
-};
+use crate::base::options::INCOMPLETE_LEN_MAX;
 use forebay_front::RequestReservation;
-use forebay_net::Stream;
+use forebay_net::{Buffer, RECEIVE_BUFFER_LEN, SMALL_BUFFER_LEN, Stream};
 use std::{
     future::poll_fn,
     io,

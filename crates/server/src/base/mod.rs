@@ -1,6 +1,5 @@
 //! Building blocks without knowledge of requests.
 
-pub(crate) mod buffers;
 pub(crate) mod contiguous_elements;
 pub(crate) mod event;
 pub(crate) mod frame_cutter;

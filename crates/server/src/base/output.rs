@@ -1,7 +1,6 @@
 //! The answers that wait for one client: small ones are collected, large ones are sent from where they are.
 
 use crate::base::{
-    buffers::{Buffer, LARGE_BUFFER_LEN, SMALL_BUFFER_LEN},
     event::Frame,
     frame_cutter::FrameCutter,
     options::{ASSEMBLY_LEN, SHORT_ASSEMBLY_LEN},
@@ -9,7 +8,7 @@ use crate::base::{
 use bytes::Bytes;
 use forebay_engine::Segment;
 use forebay_front::{DeliveryError, MemoryPool, deliver_file, deliver_within, read_to_encrypt};
-use forebay_net::{SendError, SendHint, Stream};
+use forebay_net::{Buffer, LARGE_BUFFER_LEN, SMALL_BUFFER_LEN, SendError, SendHint, Stream};
 use forebay_types::{ByteRange, Side};
 use std::{fs::File, io::IoSlice, time::Duration};
 use tokio::task::coop::consume_budget;
@@ -54,6 +53,8 @@ impl From<SendError> for OutputError {
         Self::Delivery(error.into())
     }
 }
+
+const _: () = assert!(ASSEMBLY_LEN < LARGE_BUFFER_LEN, "the bytes that are collected fit into one buffer");
 
 /// Bytes in memory that are sent together.
 #[derive(Default)]

@@ -3,7 +3,6 @@
 //! A connection holds a buffer only while it has contents. So idle connections hold none, and the next request uses memory that
 //! the processor's cache still has.
 
-use crate::base::options::ASSEMBLY_LEN;
 use std::{
     cell::RefCell,
     mem,
@@ -12,19 +11,23 @@ use std::{
 
 /// A buffer that returns to the free ones of its thread when it is dropped. It still has the bytes of its last use.
 #[derive(Debug, Default)]
-pub(crate) struct Buffer(Vec<u8>);
+pub struct Buffer(Vec<u8>);
 
 /// The lengths of buffers, and the number of free ones of each length that a thread keeps. Longer buffers are not kept.
-const SIZES: [(usize, usize); 3] = [(RECEIVE_BUFFER_LEN, 16), (SMALL_BUFFER_LEN, 16), (LARGE_BUFFER_LEN, 8)];
+const SIZES: [(usize, usize); 4] =
+    [(RECEIVE_BUFFER_LEN, 16), (ENCRYPTED_BUFFER_LEN, 8), (SMALL_BUFFER_LEN, 16), (LARGE_BUFFER_LEN, 8)];
 
 /// Fits dozens of pipelined requests.
-pub(crate) const RECEIVE_BUFFER_LEN: usize = 16 << 10;
+pub const RECEIVE_BUFFER_LEN: usize = 16 << 10;
+
+/// Fits the records of 64 KiB.
+pub const ENCRYPTED_BUFFER_LEN: usize = 80 << 10;
 
 /// Fits the answers to some dozen small requests.
-pub(crate) const SMALL_BUFFER_LEN: usize = 128 << 10;
+pub const SMALL_BUFFER_LEN: usize = 128 << 10;
 
-/// Fits the bytes that are assembled before they are sent, and the page checksums or the element that exceeds them.
-pub(crate) const LARGE_BUFFER_LEN: usize = ASSEMBLY_LEN + (64 << 10);
+/// Fits the 512 KiB of bytes that fronts collect before they are sent, and the page checksums or the element that exceeds them.
+pub const LARGE_BUFFER_LEN: usize = (512 << 10) + (64 << 10);
 
 thread_local! {
     static FREE: RefCell<[Vec<Vec<u8>>; SIZES.len()]> = const { RefCell::new([const { Vec::new() }; SIZES.len()]) };
@@ -32,8 +35,8 @@ thread_local! {
 
 impl Buffer {
     /// A buffer of at least `len` bytes with arbitrary contents.
-    pub(crate) fn of(len: usize) -> Self {
-        // Three fixed sizes make nearly every buffer reusable.
+    pub fn of(len: usize) -> Self {
+        // Few fixed sizes make nearly every buffer reusable.
         let size = SIZES.iter().position(|(size, _)| *size >= len);
         let Some((index, (size, _))) = size.and_then(|index| Some((index, SIZES.get(index)?))) else {
             return Self(vec![0; len]);
@@ -97,7 +100,8 @@ mod tests {
         drop(second);
         drop(first);
         assert!(Buffer::of(RECEIVE_BUFFER_LEN).iter().all(|&byte| byte == 7));
-        assert_eq!(Buffer::of(RECEIVE_BUFFER_LEN + 1).len(), SMALL_BUFFER_LEN);
+        assert_eq!(Buffer::of(RECEIVE_BUFFER_LEN + 1).len(), ENCRYPTED_BUFFER_LEN);
+        assert_eq!(Buffer::of(ENCRYPTED_BUFFER_LEN + 1).len(), SMALL_BUFFER_LEN);
         assert_eq!(Buffer::of(SMALL_BUFFER_LEN + 1).len(), LARGE_BUFFER_LEN);
     }
 
