@@ -6,6 +6,7 @@ use crate::{
     status::Status,
     token_lists::{has_token, tokens},
 };
+use std::mem::MaybeUninit;
 
 /// Longest request line: that of XrdHttp.
 pub const TARGET_LEN_MAX: usize = 16 << 10;
@@ -63,9 +64,9 @@ pub enum Expectation {
 impl<'a> Head<'a> {
     /// Reads a head, which ends with an empty line, and the framing of its body.
     pub(crate) fn parse(bytes: &'a [u8]) -> Result<(Self, Option<Body>), Refusal> {
-        let mut room = [httparse::EMPTY_HEADER; FIELDS_MAX];
-        let mut request = httparse::Request::new(&mut room);
-        match request.parse(bytes) {
+        let mut room = [const { MaybeUninit::uninit() }; FIELDS_MAX];
+        let mut request = httparse::Request::new(&mut []);
+        match request.parse_with_uninit_headers(bytes, &mut room) {
             Ok(httparse::Status::Complete(len)) if len == bytes.len() => {}
             Err(httparse::Error::TooManyHeaders) => {
                 return Err(Refusal::new(Status::BAD_REQUEST, "the request has too many header fields"));

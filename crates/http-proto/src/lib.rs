@@ -28,7 +28,7 @@ pub use listing::{Entry, HTML_CLOSING, append_html, append_json, html_opening};
 pub use multipart::PartHeads;
 pub use multistatus::{CLOSING, OPENING, Resource, append_response};
 pub use ranges::{RANGES_MAX, Ranges, ranges_of};
-pub use response::{Answer, Framing};
+pub use response::{Answer, Fields, Framing};
 pub use session::{BODY_LEN_MAX, Next, Refusal, Session};
 pub use status::Status;
 pub use target::{Target, encode_path};

@@ -79,8 +79,11 @@ fn parse(spec: &str, size: u64) -> Option<ByteRange> {
 
 /// A number in digits only: `+1` and blanks are malformed. Larger ones than 64 bits hold are the largest.
 fn number(digits: &str) -> Option<u64> {
-    let is_number = !digits.is_empty() && digits.bytes().all(|digit| digit.is_ascii_digit());
-    is_number.then(|| digits.parse().unwrap_or(u64::MAX))
+    let append = |number: u64, byte: u8| {
+        let digit = byte.wrapping_sub(b'0');
+        (digit < 10).then(|| number.saturating_mul(10).saturating_add(digit.into()))
+    };
+    if digits.is_empty() { None } else { digits.bytes().try_fold(0, append) }
 }
 
 #[cfg(test)]

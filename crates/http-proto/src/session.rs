@@ -92,9 +92,7 @@ impl Session {
             return Err(Refusal::new(Status::BAD_REQUEST, "TLS is not expected here"));
         }
         let mut from = self.scanned;
-        while let Some(at) =
-            bytes.get(from..).and_then(|rest| rest.iter().position(|byte| matches!(byte, b'\n' | b'\r')))
-        {
+        while let Some(at) = bytes.get(from..).and_then(first_break) {
             let at = from + at;
             match (bytes.get(at), bytes.get(at + 1)) {
                 // The rest of the line break is still to come.
@@ -137,6 +135,16 @@ impl Refusal {
     pub(crate) const fn new(status: Status, text: &'static str) -> Self {
         Self { status, text }
     }
+}
+
+/// The place of the first byte of a line break.
+fn first_break(bytes: &[u8]) -> Option<usize> {
+    let is_break = |byte: &u8| matches!(byte, b'\n' | b'\r');
+    // All bytes of a piece are compared at once: requests of many ranges have lines of kilobytes.
+    let (pieces, _) = bytes.as_chunks::<32>();
+    let without = pieces.iter().take_while(|piece| !piece.iter().fold(false, |found, byte| found | is_break(byte)));
+    let start = without.count() * 32;
+    bytes.get(start..)?.iter().position(is_break).map(|at| start + at)
 }
 
 const fn too_large() -> Refusal {

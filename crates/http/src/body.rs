@@ -1,6 +1,7 @@
 //! The bytes of files, as bodies of answers.
 
 use crate::{
+    adjacent_parts::AdjacentParts,
     error_answers::ErrorAnswer,
     options::{PART_LEN, SENDFILE_LEN_MIN, SENDFILE_PART_LEN_MIN},
     request::{Broken, Context, unless_left},
@@ -15,9 +16,11 @@ use forebay_types::{ByteRange, Outcome};
 /// Ranges of a file, as they are to be sent.
 pub(crate) struct Content<'a> {
     pub(crate) handle: &'a Handle,
-    pub(crate) ranges: Vec<ByteRange>,
+    pub(crate) ranges: &'a [ByteRange],
     /// Of a body of several parts.
     pub(crate) parts: Option<PartHeads>,
+    /// Bytes of the body.
+    pub(crate) len: u64,
     /// Whether the status of the delivery follows the body.
     pub(crate) has_status: bool,
 }
@@ -52,7 +55,7 @@ impl<W: Wire> Context<W> {
                 if content.has_status {
                     self.end_body("200: OK");
                 }
-                for range in &content.ranges {
+                for range in content.ranges {
                     report_read(content.handle, ReadKind::Read, *range, self.received, outcome);
                 }
                 match outcome {
@@ -79,24 +82,47 @@ impl<W: Wire> Context<W> {
 
     async fn send_ranges(&mut self, content: &Content<'_>) -> Result<Outcome, Cut> {
         note_operation(content);
-        let mut outcome = Outcome::Hit;
-        for (number, range) in content.ranges.iter().enumerate() {
-            self.begin_part(content, *range);
-            let rest = self.send_hits(content, *range).await?;
-            if !rest.is_empty() {
-                let others = content.ranges.get(number + 1..).unwrap_or_default();
-                Box::pin(self.send_missing(content, rest, others)).await?;
-                outcome = Outcome::Missed;
-                break;
+        if content.parts.is_some() {
+            self.output.expect(content.len);
+        }
+        let mut text = String::new();
+        let mut others = content.ranges;
+        while let Some((range, behind)) = others.split_first() {
+            let sent = self.send_adjacent_hits(content, others).await?;
+            if sent > 0 {
+                others = others.get(sent..).unwrap_or_default();
+            } else {
+                others = behind;
+                self.begin_part(content, *range, &mut text);
+                let rest = self.send_hits(content, *range).await?;
+                if !rest.is_empty() {
+                    Box::pin(self.send_missing(content, rest, others)).await?;
+                    self.end_parts(content);
+                    return Ok(Outcome::Missed);
+                }
             }
             if self.output.is_full() {
                 self.output.flush(&mut self.wire).await?;
             }
         }
-        if content.parts.is_some() {
-            self.output.append_chunk(PartHeads::end().as_bytes());
+        self.end_parts(content);
+        Ok(Outcome::Hit)
+    }
+
+    /// Sends the first ones of `ranges` if at least two are adjacent, and all of these on disk. Returns their number.
+    async fn send_adjacent_hits(&mut self, content: &Content<'_>, ranges: &[ByteRange]) -> Result<usize, Cut> {
+        let handle = content.handle;
+        let (Some(parts), Some(waiting)) = (&content.parts, self.output.as_they_are()) else { return Ok(0) };
+        let Some(run) = AdjacentParts::of(ranges) else { return Ok(0) };
+        let Some(file) = handle.hit(run.range) else { return Ok(0) };
+        let whole = run.append_cached((file, handle.nowait_reads()), parts, waiting);
+        let mut text = String::new();
+        for range in run.ranges.iter().skip(whole) {
+            self.begin_part(content, *range, &mut text);
+            let stream = ReadStream::absent(handle, file, *range);
+            Box::pin(self.send_stream(stream, range.len())).await?;
         }
-        Ok(outcome)
+        Ok(run.ranges.len())
     }
 
     /// Sends the beginning of `range` that is on disk, and returns the rest.
@@ -136,9 +162,10 @@ impl<W: Wire> Context<W> {
         let ranges: Vec<ByteRange> = std::iter::once(rest).chain(others.iter().copied()).collect();
         // Started together: what is missing of all of them is requested at once.
         let reads = content.handle.read_many(&ranges);
+        let mut text = String::new();
         for (number, (read, range)) in reads.into_iter().zip(ranges).enumerate() {
             if number > 0 {
-                self.begin_part(content, range);
+                self.begin_part(content, range, &mut text);
             }
             self.send_stream(ReadStream::engine(read), range.len()).await?;
         }
@@ -165,16 +192,25 @@ impl<W: Wire> Context<W> {
         Ok(())
     }
 
-    fn begin_part(&mut self, content: &Content<'_>, range: ByteRange) {
+    fn end_parts(&mut self, content: &Content<'_>) {
+        if content.parts.is_some() {
+            self.output.append_chunk(PartHeads::END.as_bytes());
+        }
+    }
+
+    /// Appends the bytes before a part of several. Their text is made in the memory of `text`.
+    fn begin_part(&mut self, content: &Content<'_>, range: ByteRange, text: &mut String) {
         if let Some(parts) = &content.parts {
-            self.output.append_chunk(parts.head(range).as_bytes());
+            text.clear();
+            parts.push(range, text);
+            self.output.append_chunk(text.as_bytes());
         }
     }
 }
 
 /// Counts the ranges of an answer as one read, or as one vector read.
 fn note_operation(content: &Content<'_>) {
-    match content.ranges.as_slice() {
+    match content.ranges {
         [range] => content.handle.note_operation(ReadKind::Read, *range),
         ranges => {
             let bytes = ranges.iter().map(|range| range.len()).sum();

@@ -2,21 +2,26 @@
 
 use crate::{
     http2,
-    options::{RECEIVE_LEN, REQUESTS_PER_TURN},
+    input::Input,
+    options::REQUESTS_PER_TURN,
     peer::Peer,
     request::{Broken, Context},
     state::State,
 };
 use forebay_front::{ConnectionPlaces, DeliveryError, NewClient};
-use forebay_http_proto::{HEAD_LEN_MAX, Next, Refusal, Session};
+use forebay_http_proto::{Next, Refusal, Session};
 use forebay_net::{Stream, TlsError};
 use forebay_telemetry::TlsResult;
 use forebay_types::Side;
-use std::{future::poll_fn, io, mem::MaybeUninit, pin::Pin, sync::Arc, task::Poll};
+use std::{
+    future::poll_fn,
+    io,
+    pin::{Pin, pin},
+    sync::Arc,
+};
 use tokio::{
-    io::ReadBuf,
     sync::watch,
-    time::{Instant, Sleep, sleep, sleep_until, timeout},
+    time::{Instant, Sleep, sleep_until, timeout},
 };
 
 /// First byte of a TLS handshake.
@@ -29,7 +34,7 @@ pub(crate) async fn serve(state: Arc<State>, client: NewClient, stop: watch::Rec
     let _gauge = state.front.backend.metrics().open_connection();
     let mut stream = Stream::from(stream);
     if first_byte == TLS_FIRST_BYTE
-        && let Err(error) = start_tls(&state, &mut stream).await
+        && let Err(error) = Box::pin(start_tls(&state, &mut stream)).await
     {
         tracing::info!(peer = %address, %error, side = %error.side(), "connection closed");
         return;
@@ -40,7 +45,7 @@ pub(crate) async fn serve(state: Arc<State>, client: NewClient, stop: watch::Rec
     let end = if peer.tls.as_ref().is_some_and(|facts| facts.is_http2) {
         Box::pin(http2::run(peer, stream, stop)).await
     } else {
-        Connection::new(Context::new(peer, stream), stop).run().await
+        Connection::new(Context::new(peer, stream)).run(stop).await
     };
     match end {
         // These are ordinary ends. Others are of interest to the administrator.
@@ -65,11 +70,8 @@ async fn start_tls(state: &State, stream: &mut Stream) -> Result<(), TlsError> {
 
 struct Connection {
     context: Context<Stream>,
-    /// Received bytes; those before `start` have been consumed.
-    input: Vec<u8>,
-    start: usize,
+    input: Input,
     session: Session,
-    stop: watch::Receiver<bool>,
     /// Wakes the task when the client has been silent for too long, or before that.
     deadline: Pin<Box<Sleep>>,
     /// Since when the client has to send something.
@@ -78,6 +80,8 @@ struct Connection {
     served: usize,
     /// Whether no request has been served yet.
     is_new: bool,
+    /// Since when the server stops.
+    stops_since: Option<Instant>,
 }
 
 /// Why a connection ends.
@@ -134,26 +138,30 @@ const LINGER_LEN_MAX: usize = 256 << 10;
 const LINGER_TIME_MAX: std::time::Duration = std::time::Duration::from_secs(2);
 
 impl Connection {
-    fn new(context: Context<Stream>, stop: watch::Receiver<bool>) -> Self {
+    fn new(context: Context<Stream>) -> Self {
         let idle_since = Instant::now();
         let deadline = Box::pin(sleep_until(idle_since + context.peer.state.options.header_time_max));
         let session = Session::default();
         Self {
             context,
-            input: Vec::new(),
-            start: 0,
+            input: Input::default(),
             session,
-            stop,
             deadline,
             waits_since: idle_since,
             served: 0,
             is_new: true,
+            stops_since: None,
         }
     }
 
-    async fn run(mut self) -> End {
+    async fn run(mut self, mut stop: watch::Receiver<bool>) -> End {
+        // One future for all waits: each new one would take the locks of the channel.
+        let mut stopped = pin!(async move {
+            // An error means that the server is gone.
+            let _ = stop.wait_for(|&is_stopped| is_stopped).await;
+        });
         let end = loop {
-            if let Err(end) = self.turn().await {
+            if let Err(end) = self.turn(stopped.as_mut()).await {
                 break end;
             }
         };
@@ -171,7 +179,7 @@ impl Connection {
     }
 
     /// Serves the received requests, sends the answers, and waits for more.
-    async fn turn(&mut self) -> Result<(), End> {
+    async fn turn(&mut self, stopped: Pin<&mut impl Future<Output = ()>>) -> Result<(), End> {
         self.context.received = forebay_net::clock::monotonic();
         let needs_more = self.serve_input().await?;
         self.context.count_hits();
@@ -184,25 +192,24 @@ impl Connection {
             self.served = 0;
             tokio::task::yield_now().await;
         }
-        if needs_more { self.wait().await } else { Ok(()) }
+        if needs_more { self.wait(stopped).await } else { Ok(()) }
     }
 
     /// Serves received requests, up to the limit of one turn; whether more bytes are needed.
     async fn serve_input(&mut self) -> Result<bool, End> {
         while self.served < REQUESTS_PER_TURN && !self.context.is_ending {
-            let waiting = self.input.get(self.start..).unwrap_or_default();
-            if waiting.is_empty() {
+            if self.input.is_empty() {
                 return Ok(true);
             }
-            match self.session.handle_input(waiting)? {
+            match self.session.handle_input(self.input.waiting())? {
                 Next::NeedMore => return Ok(true),
-                Next::Skipped { consumed } => self.start += consumed,
+                Next::Skipped { consumed } => self.input.consume(consumed),
                 Next::Request { consumed, head } => {
                     self.served += 1;
                     self.is_new = false;
                     self.context.is_ending |= !head.is_kept_alive;
                     self.context.answer(&head).await?;
-                    self.start += consumed;
+                    self.input.consume(consumed);
                     // The time of a request counts from the answer to the one before.
                     self.waits_since = Instant::now();
                     self.context.peer.files.note_answer(self.waits_since.into_std());
@@ -216,41 +223,13 @@ impl Connection {
     }
 
     /// Waits for bytes of the client.
-    async fn wait(&mut self) -> Result<(), End> {
-        self.input.drain(..self.start.min(self.input.len()));
-        self.start = 0;
-        if self.input.is_empty() {
-            // An idle connection holds no buffers.
-            self.input = Vec::new();
-            self.context.output.release();
-        }
+    async fn wait(&mut self, stopped: Pin<&mut impl Future<Output = ()>>) -> Result<(), End> {
         let is_idle = self.input.is_empty() && self.session.is_idle();
-        let options = &self.context.peer.state.options;
-        let (time_max, silence) =
-            if is_idle { (options.idle_time_max, End::Idle) } else { (options.header_time_max, End::Slow) };
-        let silent_until = self.waits_since + time_max;
-        let wake = self
-            .context
-            .peer
-            .files
-            .next_close()
-            .map_or(silent_until, |close| silent_until.min(Instant::from_std(close)));
-        // Later times need no new timer: it wakes the task early, which then looks again. Timers cost a lock.
-        if wake < self.deadline.deadline() || self.deadline.is_elapsed() {
-            self.deadline.as_mut().reset(wake);
-        }
+        let silent_until = self.silent_until(is_idle)?;
         let was_empty = self.input.is_empty();
-        let grace = self.is_new.then_some(self.context.peer.state.front.first_request_time_max);
-        let stopped = async {
-            // An error means that the server is gone.
-            let _ = self.stop.wait_for(|&is_stopped| is_stopped).await;
-            if let Some(grace) = grace {
-                sleep(grace).await;
-            }
-        };
         tokio::select! {
             biased;
-            received = receive(&mut self.context.wire, &mut self.input) => {
+            received = self.input.receive(&mut self.context.wire) => {
                 if received? == 0 {
                     return Err(End::Client);
                 }
@@ -259,13 +238,44 @@ impl Connection {
                 }
                 Ok(())
             }
-            () = stopped, if is_idle => Err(End::Server),
+            () = stopped, if is_idle && self.stops_since.is_none() => {
+                self.stops_since = Some(Instant::now());
+                Ok(())
+            }
             () = &mut self.deadline => {
                 let now = Instant::now();
                 self.context.peer.files.close_unused(now.into_std());
-                if silent_until <= now { Err(silence) } else { Ok(()) }
+                match silent_until {
+                    (until, end) if until <= now => Err(end),
+                    _ => Ok(()),
+                }
             }
         }
+    }
+
+    /// The time at which silence ends the connection, and why. The timer is set to it, or to an earlier time.
+    fn silent_until(&mut self, is_idle: bool) -> Result<(Instant, End), End> {
+        let State { options, front, .. } = &*self.context.peer.state;
+        let mut silent_until = if is_idle {
+            (self.waits_since + options.idle_time_max, End::Idle)
+        } else {
+            (self.waits_since + options.header_time_max, End::Slow)
+        };
+        if let Some(since) = self.stops_since.filter(|_| is_idle) {
+            // The first request of a client may be on its way.
+            let end = if self.is_new { since + front.first_request_time_max } else { since };
+            silent_until = (silent_until.0.min(end), End::Server);
+            if silent_until.0 <= Instant::now() {
+                return Err(End::Server);
+            }
+        }
+        let close = self.context.peer.files.next_close().map(Instant::from_std);
+        let wake = close.map_or(silent_until.0, |close| silent_until.0.min(close));
+        // Later times need no new timer: it wakes the task early, which then looks again. Timers cost a lock.
+        if wake < self.deadline.deadline() || self.deadline.is_elapsed() {
+            self.deadline.as_mut().reset(wake);
+        }
+        Ok(silent_until)
     }
 
     /// Waits until the client has closed its side, and drops what it still sends.
@@ -273,8 +283,8 @@ impl Connection {
         poll_fn(|context| tokio::io::AsyncWrite::poll_shutdown(Pin::new(&mut self.context.wire), context)).await?;
         let mut dropped_len = 0;
         while dropped_len < LINGER_LEN_MAX {
-            self.input.clear();
-            match receive(&mut self.context.wire, &mut self.input).await? {
+            self.input = Input::default();
+            match self.input.receive(&mut self.context.wire).await? {
                 0 => break,
                 len => dropped_len += len,
             }
@@ -282,24 +292,3 @@ impl Connection {
         Ok(())
     }
 }
-
-/// Waits for bytes and appends them; 0 at the end of the stream. The buffer is taken only when there are some.
-async fn receive(stream: &mut Stream, input: &mut Vec<u8>) -> io::Result<usize> {
-    poll_fn(|context| {
-        let mut room = [MaybeUninit::uninit(); RECEIVE_LEN];
-        let mut room = ReadBuf::uninit(&mut room);
-        let polled = stream.poll_receive(context, &mut room);
-        let received = room.filled();
-        match polled {
-            Poll::Pending => Poll::Pending,
-            Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
-            Poll::Ready(Ok(())) => {
-                input.extend_from_slice(received);
-                Poll::Ready(Ok(received.len()))
-            }
-        }
-    })
-    .await
-}
-
-const _: () = assert!(RECEIVE_LEN < HEAD_LEN_MAX, "a head is received in several steps");

@@ -2,9 +2,10 @@
 
 use crate::{
     options::{STREAM_PIECE_LEN, STREAM_RESERVED_LEN, STREAM_UNRESERVED_LEN},
+    waiting::Waiting,
     wire::{AnswerHead, Terms, Wire},
 };
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use forebay_front::{AnswerMemory, ConnectionMemory, DeliveryError, deliver_within};
 use forebay_http_proto::{Answer, Framing};
 use forebay_net::{SendError, SendHint};
@@ -41,18 +42,18 @@ impl Exchange {
     /// Sends the last bytes and ends the answer, with `status` after the body if there is one.
     pub(crate) async fn finish(
         &mut self,
-        waiting: Vec<u8>,
+        waiting: Bytes,
         status: Option<&str>,
         terms: &Terms,
     ) -> Result<(), DeliveryError> {
-        let mut rest = BytesMut::from(Bytes::from(waiting));
+        let mut rest = waiting;
         let last = rest.split_off(rest.len().saturating_sub(STREAM_PIECE_LEN));
-        self.send(rest.freeze(), terms).await?;
+        self.send(rest, terms).await?;
         if let Some(KeptHead { head, has_no_body: true }) = self.head.take_if(|kept| kept.has_no_body) {
             return self.respond.send_response(head, true).map(drop).map_err(broken);
         }
         self.start()?;
-        self.send_piece(last.freeze(), status.is_none(), terms).await?;
+        self.send_piece(last, status.is_none(), terms).await?;
         let Some(status) = status else { return Ok(()) };
         let mut trailers = HeaderMap::new();
         trailers.extend(HeaderValue::from_str(status).map(|status| (TRAILER, status)));
@@ -119,7 +120,7 @@ impl Exchange {
 }
 
 impl Wire for Exchange {
-    fn begin(&mut self, head: &AnswerHead<'_>, _waiting: &mut Vec<u8>) {
+    fn begin(&mut self, head: &AnswerHead<'_>, _waiting: &mut Waiting) {
         let has_no_body = head.has_no_body || matches!(head.answer.framing, Framing::None | Framing::Length(0));
         self.head = Some(KeptHead { head: head_of(head.answer, head.date), has_no_body });
     }
@@ -134,11 +135,14 @@ impl Wire for Exchange {
 
     async fn send_waiting(
         &mut self,
-        waiting: &mut Vec<u8>,
+        waiting: &mut Waiting,
         _hint: SendHint,
         terms: &Terms,
     ) -> Result<(), DeliveryError> {
-        self.send(Bytes::from(std::mem::take(waiting)), terms).await
+        // A copy: the buffer is longer than its bytes, and would not be counted while they wait for the client.
+        let bytes = Bytes::copy_from_slice(waiting.bytes());
+        waiting.clear();
+        self.send(bytes, terms).await
     }
 
     async fn send_bytes(&mut self, bytes: &Bytes, terms: &Terms) -> Result<(), DeliveryError> {

@@ -3,6 +3,7 @@
 use crate::{
     body::Content,
     error_answers::ErrorAnswer,
+    facts::{CONTENT_TYPE, Facts},
     identity::{Admitted, revalidates},
     open_files::{File, Key, VALID_TIME_MAX},
     options::RANGES_LEN_MAX,
@@ -13,19 +14,11 @@ use forebay_auth::{Identity, Right, UnixTime};
 use forebay_engine::{Caller, OpenRequest, Opening, Redirects};
 use forebay_front::{Failure, FailureKind};
 use forebay_http_proto::{
-    Answer, Conditions, Framing, Head, PartHeads, Ranges, Status, Target, Verdict, Version, digest_field, etag_of,
-    has_token, http_date, ranges_of, wanted_digests,
+    Answer, Conditions, Framing, Head, PartHeads, Ranges, Status, Target, Verdict, Version, digest_field, has_token,
+    http_date, ranges_of, wanted_digests,
 };
 use forebay_types::{ByteRange, FileKind, Side};
 use std::{sync::Arc, time::Duration};
-
-/// The attributes of a file that its answers need.
-#[derive(Clone, Copy)]
-struct Facts<'a> {
-    size: u64,
-    mtime: Option<i64>,
-    etag: Option<&'a str>,
-}
 
 /// The part of a file that is to be sent.
 #[derive(Debug)]
@@ -57,9 +50,8 @@ impl<W: Wire> Context<W> {
                 Err(error) => return Ok(Err(error)),
             },
         };
-        let facts = Facts { size: file.handle.size(), mtime: file.mtime, etag: file.etag.as_deref() };
-        match plan(head, facts) {
-            Ok(plan) => self.send(head, &file, facts, plan).await,
+        match plan(head, &file.facts) {
+            Ok(plan) => self.send(head, &file, plan).await,
             Err(error) => Ok(Err(error)),
         }
     }
@@ -85,19 +77,17 @@ impl<W: Wire> Context<W> {
             self.write_head(head, answer);
             return Ok(());
         }
-        let validator = stat.validator();
-        let etag = etag_of(stat.size, &validator);
-        let facts = Facts { size: stat.size, mtime: validator.mtime(), etag: etag.as_deref() };
+        let facts = Facts::of(&stat);
         // Ranges are of GET alone, but its conditions count.
-        judge(head, facts)?;
-        let mut answer = describe(Answer::new(Status::OK, Framing::Length(stat.size)), facts);
-        answer.add("Content-Type", CONTENT_TYPE);
+        judge(head, &facts)?;
+        let mut answer = Answer::new(Status::OK, Framing::Length(stat.size));
+        answer.add_all(&facts.fields(CONTENT_TYPE));
         // Only a file that is here is opened for its age.
         if stat.cached
             && let Ok(Some(file)) = self.open(head, target).await
             && let Some(age) = file.handle.age()
         {
-            answer.add("Age", age);
+            answer.add_number("Age", age);
         }
         let wanted = wanted_digests(head);
         if !wanted.is_empty() {
@@ -117,7 +107,7 @@ impl<W: Wire> Context<W> {
 
     /// Opens the file of a request, and keeps it open; `None` if it is a directory. A file that the connection has open is looked at as by
     /// an open, and its use continues.
-    async fn open(&mut self, head: &Head<'_>, target: &Target<'_>) -> Result<Option<File>, ErrorAnswer> {
+    async fn open(&mut self, head: &Head<'_>, target: &Target<'_>) -> Result<Option<Arc<File>>, ErrorAnswer> {
         self.engine()?;
         let Admitted { request, caller } = self.admit(head, target, Right::Read).await?;
         if request.is_of_directory {
@@ -155,12 +145,12 @@ impl<W: Wire> Context<W> {
             Err(failure) if is_of_directory(failure.kind) => return Ok(None),
             Err(failure) => return Err(failure.into()),
         };
-        let file = File::of(handle);
+        let file = Arc::new(File::of(handle));
         let (name, proof) = self.kept_name(head, target);
         let key = Key { target: name.to_owned(), authorization: proof.map(str::to_owned) };
         // The wish for a file that is cached is one of this request only.
         if !request.only_if_cached {
-            self.peer.files.keep(key, file.clone(), place, self.received, rest_of(&caller.identity));
+            self.peer.files.keep(key, Arc::clone(&file), place, self.received, rest_of(&caller.identity));
         }
         Ok(Some(file))
     }
@@ -197,48 +187,33 @@ impl<W: Wire> Context<W> {
     }
 
     /// Sends the planned part of a file.
-    async fn send(
-        &mut self,
-        head: &Head<'_>,
-        file: &File,
-        facts: Facts<'_>,
-        plan: Plan,
-    ) -> Result<Result<(), ErrorAnswer>, Broken> {
-        let parts = PartHeads::new(facts.size);
-        let (status, ranges, len) = match plan {
-            Plan::Whole => (Status::OK, vec![ByteRange::at(0, facts.size)], facts.size),
-            Plan::Part(range) => (Status::PARTIAL, vec![range], range.len()),
-            Plan::Parts(ranges) => {
-                let len = parts.body_len(&ranges).unwrap_or(u64::MAX);
-                (Status::PARTIAL, ranges, len)
-            }
+    async fn send(&mut self, head: &Head<'_>, file: &File, plan: Plan) -> Result<Result<(), ErrorAnswer>, Broken> {
+        let size = file.facts.size;
+        let whole = ByteRange::at(0, size);
+        let (status, ranges) = match &plan {
+            Plan::Whole => (Status::OK, std::slice::from_ref(&whole)),
+            Plan::Part(range) => (Status::PARTIAL, std::slice::from_ref(range)),
+            Plan::Parts(ranges) => (Status::PARTIAL, ranges.as_slice()),
         };
-        let is_multipart = ranges.len() > 1;
+        let parts = (ranges.len() > 1).then(|| PartHeads::new(size));
+        let len = match &parts {
+            Some(parts) => parts.body_len(ranges).unwrap_or(u64::MAX),
+            None => ranges.iter().map(|range| range.len()).sum(),
+        };
         let has_status = wants_status(head);
         let framing = if has_status { Framing::Chunked { has_status } } else { Framing::Length(len) };
-        let mut answer = describe(Answer::new(status, framing), facts);
-        answer.add(
-            "Cache-Status",
-            format_args!("\"{}\"; {}", self.peer.state.options.host_name, cache_status(file, &ranges)),
-        );
+        let mut answer = Answer::new(status, framing);
+        answer.add_all(if parts.is_some() { &file.fields_of_parts } else { &file.fields });
+        answer.add_all(self.peer.state.cache_status.of(file, ranges));
         if let Some(age) = file.handle.age() {
-            answer.add("Age", age);
+            answer.add_number("Age", age);
         }
-        match ranges.first() {
-            Some(_) if is_multipart => answer.add("Content-Type", PartHeads::content_type()),
-            Some(range) if status == Status::PARTIAL => {
-                let last = range.end().saturating_sub(1);
-                answer.add("Content-Range", format_args!("bytes {}-{last}/{}", range.start(), facts.size));
-                answer.add("Content-Type", CONTENT_TYPE);
-            }
-            _ => answer.add("Content-Type", CONTENT_TYPE),
+        if let Plan::Part(range) = &plan {
+            answer.add_content_range(*range, size);
         }
-        let content = Content { handle: &file.handle, ranges, parts: is_multipart.then_some(parts), has_status };
-        self.send_content(head, answer, content).await
+        self.send_content(head, answer, Content { handle: &file.handle, ranges, parts, len, has_status }).await
     }
 }
-
-const CONTENT_TYPE: &str = "application/octet-stream";
 
 /// Whether the status of the delivery is to follow the body. davix sends `TE: trailers` alone, and does not expect any; clients of HTTP/2
 /// need not announce that they take them.
@@ -257,7 +232,7 @@ fn rest_of(identity: &Identity) -> Duration {
 }
 
 /// The part of a file that a GET is answered with.
-fn plan(head: &Head<'_>, facts: Facts<'_>) -> Result<Plan, ErrorAnswer> {
+fn plan(head: &Head<'_>, facts: &Facts) -> Result<Plan, ErrorAnswer> {
     let uses_ranges = judge(head, facts)?;
     let ranges = if uses_ranges { ranges_of(head.field("range"), facts.size) } else { Ranges::Whole };
     // Clients of root halve the number of their ranges on this status only.
@@ -278,40 +253,19 @@ fn plan(head: &Head<'_>, facts: Facts<'_>) -> Result<Plan, ErrorAnswer> {
 }
 
 /// Whether the ranges of a request count, after its conditions.
-fn judge(head: &Head<'_>, facts: Facts<'_>) -> Result<bool, ErrorAnswer> {
-    let conditions = Conditions { etag: facts.etag, mtime: facts.mtime, now: forebay_net::clock::now_unix() };
+fn judge(head: &Head<'_>, facts: &Facts) -> Result<bool, ErrorAnswer> {
+    let (etag, mtime) = (facts.etag.as_deref(), facts.mtime);
+    let conditions = Conditions { etag, mtime, now: forebay_net::clock::now_unix() };
     match conditions.judge(head) {
         Verdict::Proceed { uses_ranges } => Ok(uses_ranges),
         Verdict::NotModified => {
-            let answer = ErrorAnswer::of_client(Status::NOT_MODIFIED, "").with_some("ETag", facts.etag);
-            Err(answer.with_some("Last-Modified", facts.mtime.map(http_date)))
+            let answer = ErrorAnswer::of_client(Status::NOT_MODIFIED, "").with_some("ETag", etag);
+            Err(answer.with_some("Last-Modified", mtime.map(http_date)))
         }
         Verdict::Failed => {
             let text = "the file has changed, or is not the one that the condition names";
-            Err(ErrorAnswer::of_client(Status::PRECONDITION_FAILED, text).with_some("ETag", facts.etag))
+            Err(ErrorAnswer::of_client(Status::PRECONDITION_FAILED, text).with_some("ETag", etag))
         }
-    }
-}
-
-/// Adds the fields that describe a file, and not a part of it.
-fn describe(mut answer: Answer, facts: Facts<'_>) -> Answer {
-    if let Some(etag) = facts.etag {
-        answer.add("ETag", etag);
-    }
-    if let Some(mtime) = facts.mtime {
-        answer.add("Last-Modified", http_date(mtime));
-    }
-    // Origins must not have scripts run in the name of this server.
-    answer.with("Accept-Ranges", "bytes").with("X-Content-Type-Options", "nosniff")
-}
-
-/// The parameters of `Cache-Status`, for the bytes that are on disk when the answer begins.
-fn cache_status(file: &File, ranges: &[ByteRange]) -> &'static str {
-    let here = ranges.iter().filter(|range| file.handle.has(**range)).count();
-    match here {
-        here if here == ranges.len() => "hit",
-        0 => "fwd=uri-miss; stored",
-        _ => "fwd=partial; stored",
     }
 }
 

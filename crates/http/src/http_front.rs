@@ -16,7 +16,7 @@ pub struct HttpFront {
 
 impl HttpFront {
     pub fn new(front: Arc<Front>, options: Options) -> Self {
-        Self { state: Arc::new(State { front, options }) }
+        Self { state: Arc::new(State::new(front, options)) }
     }
 }
 

@@ -4,15 +4,18 @@
 //! by request, and sends bytes of cached files with `sendfile`. With HTTP/2 each request has a task. Both use the same handlers, which write
 //! to a `Wire`. The rules of the protocol are in `forebay_http_proto`.
 
+mod adjacent_parts;
 mod body;
 mod connection;
 mod directory;
 mod error_answers;
 mod exchange;
+mod facts;
 mod file;
 mod http2;
 mod http_front;
 mod identity;
+mod input;
 mod open_files;
 mod options;
 mod output;
@@ -21,6 +24,7 @@ mod request;
 mod s3;
 mod s3_listing;
 mod state;
+mod waiting;
 mod wire;
 
 pub use http_front::HttpFront;

@@ -1,25 +1,30 @@
 //! The files that a connection keeps open between its requests.
 
+use crate::facts::{CONTENT_TYPE, Facts};
 use forebay_engine::Handle;
 use forebay_front::HandlePlace;
-use forebay_http_proto::etag_of;
+use forebay_http_proto::{Fields, PartHeads};
 use parking_lot::Mutex;
-use std::time::{Duration, Instant};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 /// The files that a connection keeps open between its requests: each range would otherwise be an open of its own. A client reads a file
 /// through one open as long as it sends requests for it, so that its use is counted as one. Others than the defaults are for tests.
-pub(crate) struct OpenFiles<F = File, P = HandlePlace> {
+pub(crate) struct OpenFiles<F = Arc<File>, P = HandlePlace> {
     /// The one that was used last is at the end. Only requests of HTTP/2, which are answered at the same time, ever wait for the lock.
     files: Mutex<Vec<OpenFile<F, P>>>,
 }
 
 /// An open file, as one request has found it.
-#[derive(Clone)]
 pub(crate) struct File {
     pub(crate) handle: Handle,
-    pub(crate) etag: Option<String>,
-    /// Time of its change at its origin, if that has one.
-    pub(crate) mtime: Option<i64>,
+    pub(crate) facts: Facts,
+    /// The fields of answers that describe it.
+    pub(crate) fields: Fields,
+    /// The same, of an answer with several parts.
+    pub(crate) fields_of_parts: Fields,
 }
 
 struct OpenFile<F, P> {
@@ -135,9 +140,9 @@ impl<F, P> Default for OpenFiles<F, P> {
 
 impl File {
     pub(crate) fn of(handle: Handle) -> Self {
-        let stat = handle.stat();
-        let validator = stat.validator();
-        Self { etag: etag_of(stat.size, &validator), mtime: validator.mtime(), handle }
+        let facts = Facts::of(&handle.stat());
+        let [fields, fields_of_parts] = [CONTENT_TYPE, PartHeads::CONTENT_TYPE].map(|kind| facts.fields(kind));
+        Self { handle, facts, fields, fields_of_parts }
     }
 }
 

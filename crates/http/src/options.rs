@@ -70,9 +70,6 @@ impl Default for Options {
 /// Requests of one connection that are served before other connections get their turn.
 pub(crate) const REQUESTS_PER_TURN: usize = 16;
 
-/// Bytes that are received at a time.
-pub(crate) const RECEIVE_LEN: usize = 8 << 10;
-
 /// Bytes of answers that are collected before they are sent.
 pub(crate) const ASSEMBLY_LEN: usize = 256 << 10;
 

@@ -2,6 +2,7 @@
 
 use crate::{
     options::ASSEMBLY_LEN,
+    waiting::Waiting,
     wire::{AnswerHead, Terms, Wire},
 };
 use bytes::Bytes;
@@ -12,10 +13,10 @@ use forebay_net::{NowaitReads, SendHint, read_nowait};
 use forebay_types::ByteRange;
 use std::{fs::File, time::Duration};
 
-/// The bytes that wait for one client. It holds a buffer only while there are any.
+/// The bytes that wait for one client.
 #[derive(Debug)]
 pub(crate) struct Output {
-    buffer: Vec<u8>,
+    waiting: Waiting,
     /// Bytes sent so far.
     sent_len: u64,
     coding: Coding,
@@ -46,9 +47,9 @@ const ENCRYPTED_PIECE_LEN: usize = 64 << 10;
 const COPIED_LEN_MAX: usize = 16 << 10;
 
 impl Output {
-    pub(crate) const fn new(stall_max: Duration, memory: MemoryPool) -> Self {
+    pub(crate) fn new(stall_max: Duration, memory: MemoryPool) -> Self {
         let terms = Terms { stall_max, memory };
-        Self { buffer: Vec::new(), sent_len: 0, coding: Coding::AsTheyAre, terms }
+        Self { waiting: Waiting::default(), sent_len: 0, coding: Coding::AsTheyAre, terms }
     }
 
     pub(crate) const fn terms(&self) -> &Terms {
@@ -62,7 +63,7 @@ impl Output {
             // HTTP/2 has its own frames, and HTTP/1.0 none.
             _ => Coding::AsTheyAre,
         };
-        wire.begin(head, &mut self.buffer);
+        wire.begin(head, &mut self.waiting);
     }
 
     /// Begins a part of the body of `len` bytes, which must follow before its end.
@@ -99,20 +100,27 @@ impl Output {
     }
 
     pub(crate) fn append(&mut self, bytes: &[u8]) {
-        self.buffer.extend_from_slice(bytes);
+        self.waiting.append(bytes);
+    }
+
+    /// Makes room for `len` bytes that are to be appended.
+    pub(crate) fn expect(&mut self, len: u64) {
+        self.waiting.expect(len.min(ASSEMBLY_LEN as u64));
     }
 
     /// Takes the waiting bytes.
-    pub(crate) fn take(&mut self) -> Vec<u8> {
-        std::mem::take(&mut self.buffer)
+    pub(crate) fn take(&mut self) -> Bytes {
+        let bytes = Bytes::copy_from_slice(self.waiting.bytes());
+        self.waiting.clear();
+        bytes
     }
 
     pub(crate) const fn is_full(&self) -> bool {
-        self.buffer.len() >= ASSEMBLY_LEN
+        self.waiting.len() >= ASSEMBLY_LEN
     }
 
     pub(crate) const fn mark(&self) -> Mark {
-        Mark { sent_len: self.sent_len, waiting_len: self.buffer.len() }
+        Mark { sent_len: self.sent_len, waiting_len: self.waiting.len() }
     }
 
     /// Removes what was appended since `mark`; `false` if a part of it was sent.
@@ -120,21 +128,24 @@ impl Output {
         if self.sent_len != mark.sent_len {
             return false;
         }
-        self.buffer.truncate(mark.waiting_len);
+        self.waiting.truncate(mark.waiting_len);
         true
     }
 
     /// Appends a range of a file if the page cache holds all of it.
     pub(crate) fn append_cached(&mut self, file: &File, nowait: NowaitReads, range: ByteRange) -> bool {
-        let start = self.buffer.len();
         let Ok(len) = usize::try_from(range.len()) else { return false };
-        self.buffer.resize(start + len, 0);
-        let room = self.buffer.get_mut(start..).unwrap_or_default();
+        let room = self.waiting.room(len);
         let is_cached = matches!(read_nowait(file, nowait, range.start(), room), Ok(Some(read_len)) if read_len == len);
-        if !is_cached {
-            self.buffer.truncate(start);
+        if is_cached {
+            self.waiting.commit(len);
         }
         is_cached
+    }
+
+    /// The waiting bytes, if those of a body can be appended to them as they are.
+    pub(crate) fn as_they_are(&mut self) -> Option<&mut Waiting> {
+        (self.coding == Coding::AsTheyAre).then_some(&mut self.waiting)
     }
 
     /// Sends all waiting bytes.
@@ -142,19 +153,12 @@ impl Output {
         self.send_waiting(wire, SendHint::Last).await
     }
 
-    /// Releases the buffer, before a wait of unknown length.
-    pub(crate) fn release(&mut self) {
-        if self.buffer.is_empty() {
-            self.buffer = Vec::new();
-        }
-    }
-
     async fn send_waiting(&mut self, wire: &mut impl Wire, hint: SendHint) -> Result<(), DeliveryError> {
-        if self.buffer.is_empty() {
+        let len = self.waiting.len();
+        if len == 0 {
             return Ok(());
         }
-        let len = self.buffer.len();
-        wire.send_waiting(&mut self.buffer, hint, &self.terms).await?;
+        wire.send_waiting(&mut self.waiting, hint, &self.terms).await?;
         self.sent_len += len as u64;
         Ok(())
     }
@@ -186,14 +190,12 @@ impl Output {
     ) -> Result<(), DeliveryError> {
         let mut rest = range;
         while !rest.is_empty() {
-            let start = self.buffer.len();
-            let room_len = ENCRYPTED_PIECE_LEN.saturating_sub(start).max(1);
+            let room_len = ENCRYPTED_PIECE_LEN.saturating_sub(self.waiting.len()).max(1);
             let len = usize::try_from(rest.len()).unwrap_or(usize::MAX).min(room_len);
-            self.buffer.resize(start + len, 0);
-            let room = self.buffer.get_mut(start..).unwrap_or_default();
-            read_to_encrypt(file, rest, room)?;
+            read_to_encrypt(file, rest, self.waiting.room(len))?;
+            self.waiting.commit(len);
             rest = ByteRange::between(rest.start() + len as u64, rest.end());
-            if self.buffer.len() >= ENCRYPTED_PIECE_LEN {
+            if self.waiting.len() >= ENCRYPTED_PIECE_LEN {
                 self.flush(wire).await?;
             }
         }
@@ -278,11 +280,10 @@ mod tests {
         let mark = output.mark();
         output.append(b"drop");
         assert!(output.take_back(mark));
-        assert_eq!(output.buffer, b"keep");
+        assert_eq!(output.waiting.bytes(), b"keep");
         output.flush(&mut served).await.unwrap();
         assert!(!output.take_back(mark), "a part was sent");
-        output.release();
-        assert_eq!(output.buffer.capacity(), 0, "an idle connection holds no buffer");
+        assert_eq!(output.waiting.capacity(), 0, "an idle connection holds no buffer");
     }
 
     #[tokio::test(start_paused = true)]

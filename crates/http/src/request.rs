@@ -111,7 +111,8 @@ impl<W: Wire> Context<W> {
                 Ok(Err(ErrorAnswer::of_client(Status::BAD_REQUEST, "the request names no path")))
             }
             Method::Get => self.get(head, &target).await,
-            Method::Head => Ok(self.head(head, &target).await),
+            // In memory of its own, as all that is not the answer of a file that is here: idle connections hold the rest.
+            Method::Head => Ok(Box::pin(self.head(head, &target)).await),
             Method::Propfind => self.propfind(head, &target).await,
             Method::Options => {
                 self.options(head);

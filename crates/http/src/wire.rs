@@ -1,6 +1,6 @@
 //! The way of answers to the client: a socket with HTTP/1.1, or a stream of HTTP/2.
 
-use crate::options::ASSEMBLY_LEN;
+use crate::{options::ASSEMBLY_LEN, waiting::Waiting};
 use bytes::Bytes;
 use forebay_front::{DeliveryError, MemoryPool, deliver_within};
 use forebay_http_proto::{Answer, Version};
@@ -11,7 +11,7 @@ use tokio::{net::TcpStream, task::coop::consume_budget};
 /// The way of answers to the client. Requests are answered in the same way over each.
 pub(crate) trait Wire: Send + 'static {
     /// Appends the head of an answer to `waiting`, or keeps it until it is sent with the bytes after it.
-    fn begin(&mut self, head: &AnswerHead<'_>, waiting: &mut Vec<u8>);
+    fn begin(&mut self, head: &AnswerHead<'_>, waiting: &mut Waiting);
 
     /// Drops the head of an answer of which nothing was sent; `false` if it was sent.
     fn take_back(&mut self) -> bool;
@@ -22,7 +22,7 @@ pub(crate) trait Wire: Send + 'static {
     /// Sends all of `waiting`, and leaves it empty.
     fn send_waiting(
         &mut self,
-        waiting: &mut Vec<u8>,
+        waiting: &mut Waiting,
         hint: SendHint,
         terms: &Terms,
     ) -> impl Future<Output = Result<(), DeliveryError>> + Send;
@@ -55,8 +55,8 @@ pub(crate) struct Terms {
 }
 
 impl Wire for Stream {
-    fn begin(&mut self, head: &AnswerHead<'_>, waiting: &mut Vec<u8>) {
-        head.answer.write(head.version, head.is_kept_alive, head.date, waiting);
+    fn begin(&mut self, head: &AnswerHead<'_>, waiting: &mut Waiting) {
+        head.answer.write(head.version, head.is_kept_alive, head.date, |part| waiting.append(part));
     }
 
     fn take_back(&mut self) -> bool {
@@ -69,14 +69,14 @@ impl Wire for Stream {
 
     async fn send_waiting(
         &mut self,
-        waiting: &mut Vec<u8>,
+        waiting: &mut Waiting,
         hint: SendHint,
         terms: &Terms,
     ) -> Result<(), DeliveryError> {
         match Self::plain(self) {
             Some(socket) => {
                 // Mostly the socket takes all at once. Only the rest needs a future with a timer.
-                let mut rest = forebay_net::send_now(socket, waiting, hint)?;
+                let mut rest = forebay_net::send_now(socket, waiting.bytes(), hint)?;
                 let _held = if rest.is_empty() { None } else { terms.memory.hold(waiting.capacity()) };
                 while !rest.is_empty() {
                     let (piece, behind) = rest.split_at(rest.len().min(ASSEMBLY_LEN));
@@ -86,7 +86,7 @@ impl Wire for Stream {
             }
             None => {
                 let _held = terms.memory.hold(waiting.capacity());
-                for piece in waiting.chunks(ASSEMBLY_LEN) {
+                for piece in waiting.bytes().chunks(ASSEMBLY_LEN) {
                     deliver_within(terms.stall_max, self.send_all(piece)).await?;
                 }
             }
