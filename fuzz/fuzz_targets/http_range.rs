@@ -18,7 +18,9 @@ fuzz_target!(|input: (u64, &str)| {
     assert!(ranges.len() <= RANGES_MAX);
     assert!(ranges.iter().all(|range| !range.is_empty() && range.end() <= size));
     let parts = PartHeads::new(size);
-    let heads: u128 = ranges.iter().map(|range| parts.head(*range).len() as u128 + u128::from(range.len())).sum();
-    let len = heads + PartHeads::end().len() as u128;
+    let mut heads = String::new();
+    ranges.iter().for_each(|range| parts.push(*range, &mut heads));
+    let bodies: u128 = ranges.iter().map(|range| u128::from(range.len())).sum();
+    let len = bodies + (heads.len() + PartHeads::END.len()) as u128;
     assert_eq!(parts.body_len(&ranges).map(u128::from), u64::try_from(len).ok().map(u128::from));
 });
