@@ -8,10 +8,10 @@ use crate::{
     },
     connection::{
         client_connection::{Accepted, serve_connection},
-        shared_listener::{Shared, serve_claimed},
+        shared_listener::{Claim, Shared, claim},
     },
 };
-use forebay_front::Front;
+use forebay_front::{Front, Serving};
 use forebay_net::Listener;
 use std::{
     collections::HashMap,
@@ -36,7 +36,8 @@ pub struct Server {
 #[derive(Default)]
 struct Connections {
     shared: Shared,
-    tasks: JoinSet<()>,
+    /// A task returns the client that it has found to be of the second protocol.
+    tasks: JoinSet<Option<Serving>>,
     events: HashMap<Id, mpsc::WeakSender<Event>>,
     /// Ends the connections of the second protocol.
     stop: watch::Sender<bool>,
@@ -129,21 +130,30 @@ impl Connections {
         let (shared, stop) = (self.shared.clone(), self.stop.subscribe());
         let task = self.tasks.spawn(async move {
             // The task gets its own abort handle, which exists only after the spawn.
-            let Ok(abort) = abort.await else { return };
-            let accepted =
-                if shared.is_shared() { serve_claimed(accepted, shared, stop).await } else { Some(accepted) };
-            if let Some(accepted) = accepted {
-                serve_connection(accepted, events, receiver, abort).await;
-            }
+            let abort = abort.await.ok()?;
+            let accepted = match claim(accepted, shared, stop).await? {
+                Claim::Root(accepted) => *accepted,
+                Claim::Other(serving) => return Some(serving),
+            };
+            serve_connection(accepted, events, receiver, abort).await;
+            None
         });
         self.events.insert(task.id(), weak_events);
         // The receiver lives in the task that has just been spawned, unless the runtime is going down.
         let _ = give_abort.send(task);
     }
 
-    fn forget(&mut self, ended: Result<(Id, ()), JoinError>) {
+    fn forget(&mut self, ended: Result<(Id, Option<Serving>), JoinError>) {
         let id = match ended {
-            Ok((id, ())) => id,
+            Ok((id, None)) => id,
+            Ok((id, Some(serving))) => {
+                // A task of its own: this one has room for a session of `root://`, which takes several times the memory.
+                self.tasks.spawn(async move {
+                    serving.await;
+                    None
+                });
+                id
+            }
             Err(error) => {
                 if error.is_panic() {
                     tracing::error!(%error, "an internal error ended a connection");

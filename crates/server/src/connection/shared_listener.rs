@@ -1,7 +1,7 @@
 //! Listeners that another protocol shares.
 
 use crate::connection::client_connection::Accepted;
-use forebay_front::{NewClient, SecondProtocol};
+use forebay_front::{NewClient, SecondProtocol, Serving};
 use std::sync::Arc;
 use tokio::{
     sync::watch,
@@ -27,12 +27,18 @@ impl Shared {
     }
 }
 
-/// Serves the client if it speaks the second protocol. Returns it if it speaks `root://`.
-pub(crate) async fn serve_claimed(
-    accepted: Accepted,
-    shared: Shared,
-    mut stop: watch::Receiver<bool>,
-) -> Option<Accepted> {
+/// The protocol of a connection.
+pub(crate) enum Claim {
+    Root(Box<Accepted>),
+    /// The second protocol, and its work.
+    Other(Serving),
+}
+
+/// Looks at the first byte of a connection, if its listener is shared. `None` if it is to be closed.
+pub(crate) async fn claim(accepted: Accepted, shared: Shared, mut stop: watch::Receiver<bool>) -> Option<Claim> {
+    if !shared.is_shared() {
+        return Some(Claim::Root(Box::new(accepted)));
+    }
     let mut first = [0];
     let time_max = accepted.state.options.login_time_max;
     let overdue = async {
@@ -50,14 +56,12 @@ pub(crate) async fn serve_claimed(
         return None;
     }
     if first_byte == ROOT_FIRST_BYTE && !shared.is_without_root {
-        return Some(accepted);
+        return Some(Claim::Root(Box::new(accepted)));
     }
-    match shared.with.filter(|other| other.claims(first_byte)) {
-        Some(other) => {
-            let Accepted { stream, places, .. } = accepted;
-            other.serve(NewClient { stream, first_byte, peer, places }, stop).await;
-        }
-        None => tracing::info!(%peer, first_byte, "connection closed: the listener does not serve its protocol"),
-    }
-    None
+    let Some(other) = shared.with.filter(|other| other.claims(first_byte)) else {
+        tracing::info!(%peer, first_byte, "connection closed: the listener does not serve its protocol");
+        return None;
+    };
+    let Accepted { stream, places, .. } = accepted;
+    Some(Claim::Other(other.serve(NewClient { stream, first_byte, peer, places }, stop)))
 }
