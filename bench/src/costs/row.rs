@@ -9,6 +9,7 @@ use anyhow::{Result, bail};
 pub(crate) struct Row {
     /// Short name, for the command line and the baseline.
     pub(crate) name: &'static str,
+    pub(crate) protocol: Protocol,
     pub(crate) operation: Operation,
     pub(crate) order: Order,
     /// Operations that are sent at once; then all answers are awaited.
@@ -21,6 +22,13 @@ pub(crate) struct Row {
     pub(crate) files: Files,
     /// Whether the file is dropped from the page cache before each batch: reads come from the disk.
     pub(crate) is_from_device: bool,
+}
+
+/// The protocol of the requests.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Protocol {
+    Root { is_encrypted: bool },
+    Http { is_encrypted: bool },
 }
 
 /// The files of a row.
@@ -53,6 +61,7 @@ impl Row {
 const fn read(name: &'static str, len: u32, pipeline: u16, batches: u16) -> Row {
     Row {
         name,
+        protocol: Protocol::Root { is_encrypted: false },
         operation: Operation::Read { len },
         order: Order::Random,
         pipeline,
@@ -63,19 +72,35 @@ const fn read(name: &'static str, len: u32, pipeline: u16, batches: u16) -> Row 
     }
 }
 
+const fn http(name: &'static str, len: u32, batches: u16) -> Row {
+    Row { protocol: Protocol::Http { is_encrypted: false }, ..read(name, len, 1, batches) }
+}
+
+/// Sequential reads of 1 MiB.
+const fn encrypted(name: &'static str, protocol: Protocol) -> Row {
+    Row { protocol, order: Order::Sequential, ..read(name, 1 << 20, 1, 8) }
+}
+
 const fn opens(name: &'static str, batches: u16) -> Row {
     Row { operation: Operation::OpenStatClose, files: Files::Small, ..read(name, 0, 1, batches) }
 }
 
+const VECTOR: Operation = Operation::ReadVector { elements: 64, len: 16 << 10 };
+
 /// All rows, cheap ones first.
-pub(crate) const ROWS: [Row; 10] = [
+pub(crate) const ROWS: [Row; 15] = [
     read("read-4k", 4 << 10, 1, 100),
     read("read-4k-x16", 4 << 10, 16, 20),
     read("read-128k", 128 << 10, 1, 50),
     Row { is_from_device: true, ..read("disk-32k", 32 << 10, 1, 25) },
     Row { order: Order::Sequential, ..read("read-1m", 1 << 20, 1, 16) },
     Row { operation: Operation::PageRead { len: 64 << 10 }, ..read("pgread-64k", 0, 1, 25) },
-    Row { operation: Operation::ReadVector { elements: 64, len: 16 << 10 }, ..read("readv-64x16k", 0, 1, 10) },
+    Row { operation: VECTOR, ..read("readv-64x16k", 0, 1, 10) },
+    http("http-4k", 4 << 10, 100),
+    http("http-128k", 128 << 10, 50),
+    Row { operation: VECTOR, ..http("http-multirange", 0, 10) },
+    encrypted("https-1m", Protocol::Http { is_encrypted: true }),
+    encrypted("tls-1m", Protocol::Root { is_encrypted: true }),
     Row { use_by_others: UseByOthers::Open, ..opens("open-in-use", 100) },
     Row { use_by_others: UseByOthers::Closed, ..opens("open-stat-close", SMALL_FILES) },
     Row { use_by_others: UseByOthers::Closed, files: Files::Many, ..opens("open-many", MANY_FILES / 4) },

@@ -1,9 +1,10 @@
 //! The set-up of a count: files, an origin, and a cache that holds all of them within an instrument.
 
 use super::instrument::{Count as _, Instrument};
-use super::row::{Files, Row, UseByOthers};
+use super::row::{Files, Protocol, Row, UseByOthers};
 use crate::file::make_file;
-use crate::load::{Bound, Entry, Load, LoadFile, LoadOptions, Operation, Order, open_session};
+use crate::grid::{CA_FILE, HOST_CERTIFICATE, HOST_KEY, make_host};
+use crate::load::{Bound, Entry, HttpLoad, Load, LoadFile, LoadOptions, Operation, Order, TlsClient, open_session};
 use crate::process::{Program, Server, ready_address};
 use crate::store::{files_of, make_store};
 use anyhow::{Context as _, Result, bail, ensure};
@@ -53,6 +54,7 @@ pub(crate) struct Scene {
     large: LoadFile,
     small: Vec<LoadFile>,
     many: Vec<LoadFile>,
+    tls: TlsClient,
     origin: Server,
     // Last, so that the servers are stopped before their files go.
     dir: TempDir,
@@ -74,10 +76,13 @@ impl Scene {
         let large = make("large", LARGE_LEN)?;
         let small = (0..SMALL_FILES).map(|index| make(&format!("small-{index}"), SMALL_FILE_LEN));
         let small = small.collect::<Result<_>>()?;
-        let program = serve(forebay, &["--export-dir".as_ref(), export.as_os_str()]);
+        make_host(dir.path())?;
+        let tls = TlsClient::new(&dir.path().join(CA_FILE), false)?;
+        let program =
+            serve(forebay, &["--listen".as_ref(), "127.0.0.1:0".as_ref(), "--export-dir".as_ref(), export.as_os_str()]);
         let origin = start("origin", &program, &dir.path().join("origin.log"))?;
         let many = files_of(MANY_FILES.into());
-        Ok(Self { forebay: forebay.to_owned(), large, small, many, origin, dir })
+        Ok(Self { forebay: forebay.to_owned(), large, small, many, tls, origin, dir })
     }
 
     /// Starts a cache within the instrument that `wrap` makes, and has it fetch everything.
@@ -88,18 +93,11 @@ impl Scene {
         cancelled: &AtomicBool,
     ) -> Result<Watched<'_, I>> {
         let dir = tempfile::Builder::new().prefix(name).tempdir_in(&self.dir)?.keep();
-        let origin = format!("root://{}", self.origin.address());
         let store = dir.join("store");
         make_store(&store, MANY_FILES.into())?;
-        let args = [
-            "--origin".as_ref(),
-            origin.as_ref(),
-            "--store".as_ref(),
-            store.as_os_str(),
-            "--budget".as_ref(),
-            "1TiB".as_ref(),
-        ];
-        let (instrument, program) = wrap(serve(&self.forebay, &args), &dir);
+        let config = dir.join("forebay.toml");
+        std::fs::write(&config, self.config(&store)?)?;
+        let (instrument, program) = wrap(serve(&self.forebay, &["--config".as_ref(), config.as_os_str()]), &dir);
         let server = start(name, &on_one_processor(program)?, &dir.join("log"))?;
         let stored = store.join(self.large.path.trim_start_matches('/'));
         let mut watched = Watched { scene: self, server, instrument, stored };
@@ -107,22 +105,58 @@ impl Scene {
         Ok(watched)
     }
 
-    fn load(&self, row: &Row, server: SocketAddr) -> Result<Load> {
+    /// The configuration of a cache with its files in `store`.
+    fn config(&self, store: &Path) -> Result<String> {
+        let quoted = |path: &Path| serde_json::to_string(path);
+        let file = |name| quoted(&self.dir.path().join(name));
+        Ok(format!(
+            "[server]\nlisten = [\"127.0.0.1:0\"]\n[store]\npath = {}\n[purge]\nbudget = \"1TiB\"\n\
+             [[export]]\norigins = [\"root://{}\"]\n[tls]\ncertificate = {}\nkey = {}\nca_dir = {}\n",
+            quoted(store)?,
+            self.origin.address(),
+            file(HOST_CERTIFICATE)?,
+            file(HOST_KEY)?,
+            quoted(self.dir.path())?,
+        ))
+    }
+
+    fn client(&self, row: &Row, server: SocketAddr) -> Result<Client> {
+        match row.protocol {
+            Protocol::Root { is_encrypted } => {
+                let tls = is_encrypted.then(|| self.tls.clone());
+                Ok(Client::Root(self.load(row, server, Entry { tls, proof: None })?))
+            }
+            Protocol::Http { is_encrypted } => {
+                let tls = is_encrypted.then_some(&self.tls);
+                Ok(Client::Http(HttpLoad::prepare(server, tls, &self.large, row.operation, row.order)?))
+            }
+        }
+    }
+
+    fn load(&self, row: &Row, server: SocketAddr, entry: Entry) -> Result<Load> {
         let files = match row.files {
             Files::Large => vec![self.large.clone()],
             Files::Small => self.small.clone(),
             Files::Many => self.many.clone(),
         };
         let (operation, order, pipeline) = (row.operation, row.order, row.pipeline);
-        Load::prepare(&LoadOptions {
-            server,
-            files,
-            operation,
-            order,
-            connections: 1,
-            pipeline,
-            entry: Some(Entry::default()),
-        })
+        Load::prepare(&LoadOptions { server, files, operation, order, connections: 1, pipeline, entry: Some(entry) })
+    }
+}
+
+/// The client of a row.
+enum Client {
+    Root(Load),
+    Http(HttpLoad),
+}
+
+impl Client {
+    /// Sends the requests of a batch at once, and awaits all answers; calls `settle` whenever bytes have come.
+    fn run(&mut self, row: &Row, cancelled: &AtomicBool, settle: impl FnMut() -> Result<()>) -> Result<()> {
+        match self {
+            Self::Root(load) => load.run_in_step(Bound::Operations(row.pipeline.into()), cancelled, settle).map(drop),
+            Self::Http(load) => load.request(settle),
+        }
     }
 }
 
@@ -143,7 +177,7 @@ impl<I: Instrument> Watched<'_, I> {
     /// the machine is.
     pub(crate) fn cheapest_slice(&mut self, row: &Row, cancelled: &AtomicBool) -> Result<I::Count> {
         let pid = self.server.pid();
-        let mut load = self.scene.load(row, self.server.address())?;
+        let mut client = self.scene.client(row, self.server.address())?;
         let holders = match row.use_by_others {
             UseByOthers::Open => self.scene.small.as_slice(),
             UseByOthers::Any | UseByOthers::Closed => &[],
@@ -162,7 +196,7 @@ impl<I: Instrument> Watched<'_, I> {
                 if row.is_from_device {
                     drop_pages(&self.stored)?;
                 }
-                load.run_in_step(Bound::Operations(row.pipeline.into()), cancelled, || wait_until_asleep(pid))?;
+                client.run(row, cancelled, || wait_until_asleep(pid))?;
             }
             if row.files == Files::Many {
                 await_closes(pid)?;
@@ -181,6 +215,7 @@ impl<I: Instrument> Watched<'_, I> {
     fn warm(&mut self, cancelled: &AtomicBool) -> Result<()> {
         let row = |files, operation| Row {
             name: "",
+            protocol: Protocol::Root { is_encrypted: false },
             operation,
             order: Order::Sequential,
             pipeline: 1,
@@ -195,7 +230,7 @@ impl<I: Instrument> Watched<'_, I> {
             (row(Files::Many, Operation::OpenStatClose), MANY_FILES.into()),
         ];
         for (row, operations) in rows.iter().chain(&rows) {
-            let mut load = self.scene.load(row, self.server.address())?;
+            let mut load = self.scene.load(row, self.server.address(), Entry::default())?;
             load.run(Bound::Operations(*operations), cancelled).context("cannot warm the cache")?;
         }
         let start = clock::monotonic();
@@ -211,10 +246,9 @@ impl<I: Instrument> Watched<'_, I> {
     }
 }
 
-/// `forebay serve` at a free port.
+/// `forebay serve` with these arguments.
 fn serve(forebay: &Path, args: &[&std::ffi::OsStr]) -> Program {
-    let listen = ["serve", "--listen", "127.0.0.1:0"].map(Into::into);
-    let args = listen.into_iter().chain(args.iter().map(|&arg| arg.to_owned())).collect();
+    let args = std::iter::once("serve".into()).chain(args.iter().map(|&arg| arg.to_owned())).collect();
     Program { path: forebay.to_owned(), args, env: Vec::new(), refuses_root: false }
 }
 

@@ -66,18 +66,17 @@ impl Grid {
     pub(crate) fn make(dir: &Path) -> Result<Self> {
         make_server_dir(dir)?;
         let authority = Holder::new("Authority", Kind::Authority, None)?;
-        let host = Holder::new(SERVER_NAME, Kind::Host, Some(&authority))?;
+        write_host(dir, &authority)?;
         let user = Holder::new("Somebody", Kind::Person, Some(&authority))?;
         let voms = Holder::new(VOMS_HOST, Kind::Host, Some(&authority))?;
         let authority_pem = authority.certificate.to_pem()?;
         let ca_dir = dir.join(CA_DIR);
         make_server_dir(&ca_dir)?;
         std::fs::write(ca_dir.join(format!("{:08x}.0", authority.certificate.subject_name_hash())), &authority_pem)?;
-        std::fs::write(dir.join(CA_FILE), &authority_pem)?;
         let issuer = Issuer::new()?;
-        for (name, holder) in [("host", &host), ("user", &user), ("voms", &voms)] {
+        for (name, holder) in [("user", &user), ("voms", &voms)] {
             std::fs::write(dir.join(format!("{name}.pem")), holder.certificate.to_pem()?)?;
-            write_secret(&dir.join(format!("{name}.key")), &holder.key.private_key_to_pem_pkcs8()?, name == "host")?;
+            write_secret(&dir.join(format!("{name}.key")), &holder.key.private_key_to_pem_pkcs8()?, false)?;
         }
         let lists = dir.join(VOMS_DIR).join(ORGANIZATION);
         make_server_dir(&lists)?;
@@ -176,6 +175,19 @@ pub(crate) const TOKEN_KEYS: &str = "keys.json";
 /// The configuration of the reference server's token library, and its cache.
 pub(crate) const TOKEN_LIBRARY: &str = "scitokens.cfg";
 pub(crate) const TOKEN_CACHE: &str = "cache";
+
+/// Makes an authority and a host in `dir`: the files [`CA_FILE`], [`HOST_CERTIFICATE`] and [`HOST_KEY`].
+pub(crate) fn make_host(dir: &Path) -> Result<()> {
+    write_host(dir, &Holder::new("Authority", Kind::Authority, None)?)
+}
+
+/// Writes the certificate of `authority`, and a host that it has signed.
+fn write_host(dir: &Path, authority: &Holder) -> Result<()> {
+    let host = Holder::new(SERVER_NAME, Kind::Host, Some(authority))?;
+    std::fs::write(dir.join(CA_FILE), authority.certificate.to_pem()?)?;
+    std::fs::write(dir.join(HOST_CERTIFICATE), host.certificate.to_pem()?)?;
+    write_secret(&dir.join(HOST_KEY), &host.key.private_key_to_pem_pkcs8()?, true)
+}
 
 /// A proxy of the user with an attribute of the organization, signed with the organization's key.
 fn make_proxy_with_attribute(dir: &Path) -> Result<Vec<u8>> {

@@ -5,6 +5,7 @@
 
 mod connection;
 mod crowd;
+mod http;
 mod job;
 mod latency;
 mod login;
@@ -19,6 +20,7 @@ mod visits;
 mod workload;
 
 pub(crate) use crowd::Crowd;
+pub(crate) use http::HttpLoad;
 pub(crate) use job::LoadFile;
 pub(crate) use login::{Entry, Proof, SECRET_USER};
 pub(crate) use logins::Logins;
