@@ -261,7 +261,7 @@ impl Connection {
         } else {
             (self.waits_since + options.header_time_max, End::Slow)
         };
-        if let Some(since) = self.stops_since.filter(|_| is_idle) {
+        if is_idle && let Some(since) = self.stops_since {
             // The first request of a client may be on its way.
             let end = if self.is_new { since + front.first_request_time_max } else { since };
             silent_until = (silent_until.0.min(end), End::Server);
