@@ -35,7 +35,7 @@ PURE_CRATES := types proto cache adopt structure monitoring records sizing
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
 
-setup: $(VENV)/.tests $(VENV)/.lab $(ROOT_VENV)/.installed $(SIM_VENV)/.installed $(S3FS_VENV)/.installed $(SITE_VENV)/.installed $(TOOLS)/render-chart $(TOOLS)/shoveler $(TOOLS)/search/.installed ## install what the tests need: XRootD's programs, Python packages
+setup: $(VENV)/.tests $(VENV)/.lab $(ROOT_VENV)/.installed $(SIM_VENV)/.installed $(S3FS_VENV)/.installed $(SITE_VENV)/.installed $(TOOLS)/render-chart $(TOOLS)/shoveler $(TOOLS)/search/.installed $(TOOLS)/jsroot/.installed ## install what the tests need: XRootD's programs, Python packages
 	tests/install-tools.sh
 
 build: $(BINARY) ## build the release binary
@@ -181,6 +181,10 @@ $(BINARY): libraries FORCE
 $(TOOLS)/search/.installed: tests/search_server/install.sh tests/search_server/OneNode.java
 	tests/install-tools.sh
 	tests/search_server/install.sh $(CURDIR)/$(TOOLS)/search
+
+$(TOOLS)/jsroot/.installed: tests/jsroot/install.sh
+	tests/install-tools.sh
+	tests/jsroot/install.sh $(CURDIR)/$(TOOLS)/jsroot
 
 $(TOOLS)/render-chart: tests/deploy/chart/render.go
 	tests/install-tools.sh

@@ -52,6 +52,13 @@ missing() {
     command -v davix-get >/dev/null || echo davix
     command -v rclone >/dev/null || echo rclone
     command -v cadaver >/dev/null || echo cadaver
+    command -v g++ >/dev/null || echo g++
+    [[ -e /usr/include/davix/davix.hpp ]] || echo davix-dev
+    command -v gio >/dev/null || echo libglib2.0-bin
+    command -v dbus-run-session >/dev/null || echo dbus
+    command -v npm >/dev/null || echo npm
+    [[ -x /usr/libexec/gvfsd ]] || echo gvfs
+    [[ -x /usr/libexec/gvfsd-dav ]] || echo gvfs-backends
     command -v gfal-copy >/dev/null || echo gfal2-util-scripts
     /usr/bin/python3 -c 'import gfal2' 2>/dev/null || echo python3-gfal2
     for library in http file; do

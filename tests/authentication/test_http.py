@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import ssl
 import subprocess
@@ -297,3 +298,49 @@ def test_without_rules_a_token_goes_to_the_origin(
     for _ in ("cold", "warm"):
         assert ask(server, "GET", PATH, header, tls=tls).status == 200
         assert ask(server, "GET", PATH, tls=tls).status in (401, 403)
+
+
+def test_gfal2_reads_with_a_token(
+    server_of: Callable[..., Forebay],
+    data: Path,
+    grid: Grid,
+    issuer: TokenIssuer,
+    ground: Ground,
+    patterns: dict[str, Pattern],
+) -> None:
+    server = server_of({"directory": str(data)}, BY_SCOPE)
+    env = {"BEARER_TOKEN": issuer.token(), "X509_USER_PROXY": "/nonexistent"}
+    assert_same(gfal_copy(server, grid, ground, env), patterns[PATH].all(), "with a token")
+    other = {**env, "BEARER_TOKEN": issuer.token(scope="storage.read:/elsewhere")}
+    with pytest.raises(subprocess.CalledProcessError):
+        gfal_copy(server, grid, ground, other)
+
+
+def test_gfal2_reads_with_a_proxy(
+    guarded: Callable[..., Forebay],
+    grid: Grid,
+    atlas: Organization,
+    ground: Ground,
+    patterns: dict[str, Pattern],
+) -> None:
+    carl = grid.issuer.user("Carl")
+    server = guarded(TO_PRODUCTION, methods=["tls"])
+    production = atlas.proxy(carl, "/atlas/Role=production", environment=grid.environment())
+    env = {"X509_USER_PROXY": str(production.in_one_file())}
+    assert_same(gfal_copy(server, grid, ground, env), patterns[PATH].all(), "with a proxy")
+    member = atlas.proxy(carl, "/atlas", environment=grid.environment())
+    with pytest.raises(subprocess.CalledProcessError):
+        gfal_copy(server, grid, ground, {"X509_USER_PROXY": str(member.in_one_file())})
+
+
+def gfal_copy(server: Forebay, grid: Grid, ground: Ground, env: Mapping[str, str]) -> bytes:
+    """The file as gfal2 copies it, with the checksums of both sides compared."""
+    target = ground.directory("gfal") / "file"
+    subprocess.run(
+        [program("gfal-copy"), "-K", "ADLER32", f"davs://localhost:{server.port}{PATH}", f"file://{target}"],
+        env={**os.environ, "GFAL_PYTHONBIN": "/usr/bin/python3", "X509_CERT_DIR": str(grid.directory), **env},
+        check=True,
+        capture_output=True,
+        timeout=120,
+    )
+    return target.read_bytes()

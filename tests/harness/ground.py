@@ -112,6 +112,14 @@ def search_servers() -> Path:
     return directory
 
 
+def jsroot() -> Path:
+    """The directory that holds JSROOT."""
+    directory = Path(os.environ.get("JSROOT", REPOSITORY / "target" / "tools" / "jsroot"))
+    if not (directory / ".installed").is_file():
+        raise MissingProgram(f"{directory} has no JSROOT: run `make setup`")
+    return directory
+
+
 def package() -> Path:
     """The package that `make deb` has built."""
     if given := os.environ.get("FOREBAY_PACKAGE"):
