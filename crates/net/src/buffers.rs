@@ -35,6 +35,7 @@ thread_local! {
 
 impl Buffer {
     /// A buffer of at least `len` bytes with arbitrary contents.
+    #[inline]
     pub fn of(len: usize) -> Self {
         // Few fixed sizes make nearly every buffer reusable.
         let size = SIZES.iter().position(|(size, _)| *size >= len);
@@ -54,6 +55,7 @@ impl From<&[u8]> for Buffer {
 }
 
 impl Drop for Buffer {
+    #[inline]
     fn drop(&mut self) {
         if !self.0.is_empty() {
             keep(mem::take(&mut self.0));
@@ -62,6 +64,7 @@ impl Drop for Buffer {
 }
 
 /// Keeps a buffer for this thread, unless it has enough of this length.
+#[inline]
 fn keep(bytes: Vec<u8>) {
     let Some(index) = SIZES.iter().position(|(size, _)| *size == bytes.len()) else { return };
     // An error means that the thread is ending.
@@ -77,12 +80,14 @@ fn keep(bytes: Vec<u8>) {
 impl Deref for Buffer {
     type Target = [u8];
 
+    #[inline]
     fn deref(&self) -> &[u8] {
         &self.0
     }
 }
 
 impl DerefMut for Buffer {
+    #[inline]
     fn deref_mut(&mut self) -> &mut [u8] {
         &mut self.0
     }
