@@ -64,6 +64,8 @@ missing() {
     for library in http file; do
         compgen -G "/usr/lib*/*/gfal2-plugins/libgfal_plugin_$library.so" >/dev/null || echo "gfal2-plugin-$library"
     done
+    command -v dccp >/dev/null || echo dcap
+    [[ -e /usr/include/dcap.h ]] || echo dcap-dev
     command -v voms-proxy-fake >/dev/null || echo voms-clients
     for program in unshare nsenter; do
         command -v "$program" >/dev/null || echo util-linux

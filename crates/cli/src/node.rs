@@ -44,6 +44,7 @@ pub(crate) struct Node {
     /// Those for HTTP only.
     pub(crate) http_addresses: Vec<SocketAddr>,
     pub(crate) s3_addresses: Vec<SocketAddr>,
+    pub(crate) dcap_addresses: Vec<SocketAddr>,
     /// Where the admin port is reached.
     pub(crate) admin: AdminPort,
     stop: watch::Sender<bool>,
@@ -72,6 +73,7 @@ pub(crate) struct Bound {
     /// For HTTP only.
     pub(crate) http_addresses: Vec<BoundAddress>,
     pub(crate) s3_addresses: Vec<BoundAddress>,
+    pub(crate) dcap_addresses: Vec<BoundAddress>,
     /// The socket of the admin port, if a service manager passed one.
     pub(crate) admin_socket: Option<UnixListener>,
 }
@@ -98,9 +100,9 @@ impl Node {
         let tls = gate::tls_towards_clients(settings)?;
         let gate = gate::open(settings, &credentials)?;
         let (parts, disk) = open_disks(settings)?;
-        let (of_http, of_s3) = (listen(settings, bound.http_addresses)?, listen(settings, bound.s3_addresses)?);
-        let listeners = Listeners { of_root: listen(settings, bound.addresses)?, of_http, of_s3 };
-        let [addresses, http_addresses, s3_addresses] = listeners.addresses();
+        let bound_addresses = [bound.addresses, bound.http_addresses, bound.s3_addresses, bound.dcap_addresses];
+        let listeners = listen_all(settings, bound_addresses)?;
+        let [addresses, http_addresses, s3_addresses, dcap_addresses] = listeners.addresses();
         let admin_listeners = admin_port::listen(settings, bound.admin_socket).await?;
         let admin = admin_listeners.port.clone();
 
@@ -147,6 +149,7 @@ impl Node {
             addresses,
             http_addresses,
             s3_addresses,
+            dcap_addresses,
             admin,
             stop,
             fronts,
@@ -321,9 +324,13 @@ fn url_for_others(config: &Config, address: Option<&SocketAddr>) -> Option<Strin
 }
 
 impl Bound {
+    /// The sockets of all protocols of clients.
+    pub(crate) fn of_clients(&self) -> impl Iterator<Item = &BoundAddress> {
+        self.addresses.iter().chain(&self.http_addresses).chain(&self.s3_addresses).chain(&self.dcap_addresses)
+    }
+
     fn all_addresses(&self) -> Vec<SocketAddr> {
-        let of_http = self.http_addresses.iter().chain(&self.s3_addresses);
-        self.addresses.iter().chain(of_http).map(BoundAddress::address).collect()
+        self.of_clients().map(BoundAddress::address).collect()
     }
 }
 
@@ -338,8 +345,15 @@ pub(crate) fn bind(
     };
     let addresses = settings.config.server.listen.iter().map(&mut bind).collect::<anyhow::Result<_>>()?;
     let http_addresses = settings.config.http.listen.iter().map(&mut bind).collect::<anyhow::Result<_>>()?;
-    let s3_addresses = settings.config.s3.listen.iter().map(bind).collect::<anyhow::Result<_>>()?;
-    Ok(Bound { addresses, http_addresses, s3_addresses, admin_socket: None })
+    let s3_addresses = settings.config.s3.listen.iter().map(&mut bind).collect::<anyhow::Result<_>>()?;
+    let dcap_addresses = settings.config.dcap.listen.iter().map(bind).collect::<anyhow::Result<_>>()?;
+    Ok(Bound { addresses, http_addresses, s3_addresses, dcap_addresses, admin_socket: None })
+}
+
+/// Listeners on the addresses of `root://`, HTTP, S3 and dCap.
+fn listen_all(settings: &Settings, bound: [Vec<BoundAddress>; 4]) -> anyhow::Result<Listeners> {
+    let [of_root, of_http, of_s3, of_dcap] = bound.map(|addresses| listen(settings, addresses));
+    Ok(Listeners { of_root: of_root?, of_http: of_http?, of_s3: of_s3?, of_dcap: of_dcap? })
 }
 
 fn listen(settings: &Settings, bound: Vec<BoundAddress>) -> anyhow::Result<Vec<Listener>> {

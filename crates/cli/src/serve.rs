@@ -232,10 +232,14 @@ fn announce(node: &Node) -> io::Result<()> {
     if let Some(address) = node.s3_addresses.first() {
         writeln!(out, "s3 http://{address}")?;
     }
+    if let Some(address) = node.dcap_addresses.first() {
+        writeln!(out, "dcap dcap://{address}")?;
+    }
     if let Some(address) = node.addresses.first() {
         writeln!(out, "ready root://{address}")?;
     }
-    for address in node.addresses.iter().chain(&node.http_addresses).chain(&node.s3_addresses) {
+    let of_http = node.http_addresses.iter().chain(&node.s3_addresses);
+    for address in node.addresses.iter().chain(of_http).chain(&node.dcap_addresses) {
         tracing::info!(%address, version = env!("CARGO_PKG_VERSION"), "accepting connections");
     }
     out.flush()

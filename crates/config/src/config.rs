@@ -19,6 +19,7 @@ pub struct Config {
     pub server: ServerConfig,
     pub http: HttpConfig,
     pub s3: S3Config,
+    pub dcap: DcapConfig,
     pub tls: TlsConfig,
     /// Authentication and authorization of clients.
     pub security: SecurityOptions,
@@ -87,6 +88,14 @@ pub struct S3Config {
     /// Addresses for S3 only.
     pub listen: Vec<SocketAddr>,
     pub options: forebay_http::S3,
+}
+
+/// The dCap front.
+#[derive(Clone, Debug, Default)]
+pub struct DcapConfig {
+    /// Addresses for dCap only.
+    pub listen: Vec<SocketAddr>,
+    pub options: forebay_dcap::Options,
 }
 
 /// TLS for clients and origins.

@@ -21,8 +21,8 @@ mod value;
 
 pub use base::{ClientCertificates, ConfigError, OriginUrl, Problem, Role, RunAs, parse_origin_url};
 pub use config::{
-    AdminConfig, ClientsTls, Config, DiskConfig, ExportConfig, ExportFiles, HttpConfig, IndexConfig, LogConfig,
-    OriginConfig, PartsConfig, S3Config, ServerConfig, TlsConfig,
+    AdminConfig, ClientsTls, Config, DcapConfig, DiskConfig, ExportConfig, ExportFiles, HttpConfig, IndexConfig,
+    LogConfig, OriginConfig, PartsConfig, S3Config, ServerConfig, TlsConfig,
 };
 pub use documents::{example_file, reference, setting_help};
 pub use flags::{Flag, flags};

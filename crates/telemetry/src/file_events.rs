@@ -46,6 +46,7 @@ forebay_types::named_enum! {
         Http = "http",
         /// HTTP within TLS, as for `davs://`.
         Https = "https",
+        Dcap = "dcap",
     }
 }
 

@@ -59,7 +59,8 @@ fn check_memory(budget: u64, total: u64, findings: &mut Findings) {
 pub(super) fn check_ports(subject: &Subject<'_>, findings: &mut Findings) {
     let config = &subject.settings.config;
     let is_server_running = disks::is_any_in_use(config);
-    let fronts = config.server.listen.iter().chain(&config.http.listen).chain(&config.s3.listen);
+    let fronts =
+        config.server.listen.iter().chain(&config.http.listen).chain(&config.s3.listen).chain(&config.dcap.listen);
     let addresses = fronts.chain(config.admin.listen.as_ref());
     for address in addresses.filter(|address| address.port() != 0) {
         let Err(error) = BoundAddress::bind(*address) else {

@@ -2,6 +2,7 @@
 
 use super::gate;
 use forebay_config::{ClientCertificates, Config, Settings};
+use forebay_dcap::DcapFront;
 use forebay_front::{Front, SecondProtocol};
 use forebay_http::HttpFront;
 use forebay_net::Listener;
@@ -10,17 +11,19 @@ use forebay_server::{Server, Shared, Tls};
 use std::{net::SocketAddr, sync::Arc};
 use tokio::{sync::watch, task::JoinSet};
 
-/// Listeners of both protocols, of HTTP only, and of S3.
+/// Listeners of `root://` with HTTP, of HTTP only, of S3, and of dCap.
 pub(super) struct Listeners {
     pub(super) of_root: Vec<Listener>,
     pub(super) of_http: Vec<Listener>,
     pub(super) of_s3: Vec<Listener>,
+    pub(super) of_dcap: Vec<Listener>,
 }
 
 impl Listeners {
-    /// The addresses of the three kinds.
-    pub(super) fn addresses(&self) -> [Vec<SocketAddr>; 3] {
-        [&self.of_root, &self.of_http, &self.of_s3].map(|kind| kind.iter().map(Listener::address).collect())
+    /// The addresses of the four kinds.
+    pub(super) fn addresses(&self) -> [Vec<SocketAddr>; 4] {
+        [&self.of_root, &self.of_http, &self.of_s3, &self.of_dcap]
+            .map(|kind| kind.iter().map(Listener::address).collect())
     }
 }
 
@@ -37,6 +40,7 @@ pub(super) fn serve(
     let s3 = forebay_http::Options { s3: Some(config.s3.options.clone()), ..options.clone() };
     let http: Arc<dyn SecondProtocol> = Arc::new(HttpFront::new(Arc::clone(&front), options));
     let s3: Arc<dyn SecondProtocol> = Arc::new(HttpFront::new(Arc::clone(&front), s3));
+    let dcap: Arc<dyn SecondProtocol> = Arc::new(DcapFront::new(Arc::clone(&front), dcap_options(config)));
     let server = Server::new(front, forebay_server::Options { tls, ..config.server.options.clone() });
     let beside = config.http.is_shared.then(|| Arc::clone(&http));
     let of_root = listeners
@@ -46,12 +50,17 @@ pub(super) fn serve(
     let alone = |protocol: &Arc<dyn SecondProtocol>| Shared { with: Some(Arc::clone(protocol)), is_without_root: true };
     let of_http = listeners.of_http.into_iter().map(|listener| (listener, alone(&http)));
     let of_s3 = listeners.of_s3.into_iter().map(|listener| (listener, alone(&s3)));
+    let of_dcap = listeners.of_dcap.into_iter().map(|listener| (listener, alone(&dcap)));
     let mut fronts = JoinSet::new();
-    for (listener, shared) in of_root.chain(of_http).chain(of_s3) {
+    for (listener, shared) in of_root.chain(of_http).chain(of_s3).chain(of_dcap) {
         let (server, stopped) = (server.clone(), super::wait_for(stop.subscribe()));
         fronts.spawn(async move { server.serve_shared(listener, shared, stopped).await });
     }
     Ok(fronts)
+}
+
+fn dcap_options(config: &Config) -> forebay_dcap::Options {
+    forebay_dcap::Options { write_stall_max: config.server.options.write_stall_max, ..config.dcap.options.clone() }
 }
 
 fn http_options(settings: &Settings) -> anyhow::Result<forebay_http::Options> {

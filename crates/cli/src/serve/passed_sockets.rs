@@ -88,15 +88,14 @@ impl PassedSockets {
             let address = socket.address();
             if !name.starts_with(KEPT_PREFIX) {
                 return Err(format!(
-                    "the service manager passed a socket for {address} (`{name}`), which is in none of `server.listen`, `http.listen` and \
-                     `s3.listen`: add the address, or remove it from the socket unit"
+                    "the service manager passed a socket for {address} (`{name}`), which is in none of `server.listen`, `http.listen`, \
+                     `s3.listen` and `dcap.listen`: add the address, or remove it from the socket unit"
                 ));
             }
             tracing::info!(%address, "the address is not configured any more; its socket is closed");
             manager.forget(&name);
         }
-        let own = bound.addresses.iter().chain(&bound.http_addresses).chain(&bound.s3_addresses);
-        for socket in own.filter(|socket| !self.addresses.contains(&socket.address())) {
+        for socket in bound.of_clients().filter(|socket| !self.addresses.contains(&socket.address())) {
             manager.keep(&name_of(socket.address()), socket);
         }
         Ok(())
@@ -120,7 +119,13 @@ mod tests {
     }
 
     fn nothing_bound() -> Bound {
-        Bound { addresses: Vec::new(), http_addresses: Vec::new(), s3_addresses: Vec::new(), admin_socket: None }
+        Bound {
+            addresses: Vec::new(),
+            http_addresses: Vec::new(),
+            s3_addresses: Vec::new(),
+            dcap_addresses: Vec::new(),
+            admin_socket: None,
+        }
     }
 
     #[test]

@@ -25,7 +25,7 @@ impl Successor {
     /// Copies the sockets. They stay open until this is dropped.
     pub(super) fn of(bound: &Bound) -> io::Result<Self> {
         let mut sockets = Vec::new();
-        for socket in bound.addresses.iter().chain(&bound.http_addresses).chain(&bound.s3_addresses) {
+        for socket in bound.of_clients() {
             sockets.push((name_of(socket.address()), socket.as_fd().try_clone_to_owned()?));
         }
         if let Some(socket) = &bound.admin_socket {
@@ -93,7 +93,13 @@ mod tests {
     fn descriptors_are_passed_in_a_row() {
         let bind = || BoundAddress::bind("127.0.0.1:0".parse().unwrap()).unwrap();
         let addresses = vec![bind(), bind(), bind()];
-        let bound = Bound { addresses, http_addresses: vec![bind()], s3_addresses: Vec::new(), admin_socket: None };
+        let bound = Bound {
+            addresses,
+            http_addresses: vec![bind()],
+            s3_addresses: Vec::new(),
+            dcap_addresses: Vec::new(),
+            admin_socket: None,
+        };
         let successor = Successor::of(&bound).unwrap();
         // A hole, which is too small for all of them.
         let hole = successor.sockets[1].1.try_clone().unwrap();

@@ -3,6 +3,7 @@
 mod checker;
 mod cluster;
 mod credentials;
+mod dcap;
 mod exports;
 mod records;
 mod roles;
@@ -37,6 +38,7 @@ pub(crate) fn convert(raw: &Raw, source: &Source) -> Result<Config, ConfigError>
     check_admin(raw, &mut checker);
     check_http(raw, &config, &mut checker);
     config.s3.options.buckets = s3::read_buckets(raw, &config, &mut checker);
+    dcap::check_dcap(raw, &config, &mut checker);
     fit_memory(raw, &mut config, &mut checker);
     config.disks = storage::read_disks(raw, &mut checker);
     storage::read_purge(raw, &mut config.engine.purge.rules, &mut checker);
@@ -60,6 +62,7 @@ fn apply(raw: &Raw, config: &mut Config) {
     raw.server.apply(config);
     raw.http.apply(config);
     raw.s3.apply(config);
+    raw.dcap.apply(config);
     raw.tls.apply(config);
     raw.authentication.apply(config);
     raw.admin.apply(config);

@@ -33,6 +33,11 @@ pub(crate) fn settle_role(raw: &Raw, config: &mut Config, checker: &mut Checker<
                 "a manager serves root:// only, because clients of S3 cannot follow its redirects: leave this out";
             checker.refuse("s3.listen", raw.s3.listen.span(), text);
         }
+        if !config.dcap.listen.is_empty() {
+            let text =
+                "a manager serves root:// only, because clients of dCap cannot follow its redirects: leave this out";
+            checker.refuse("dcap.listen", raw.dcap.listen.span(), text);
+        }
     }
     config.engine.honours_access_times = config.is_direct();
     config.engine.publishes_complete = role == Role::Filler;

@@ -1,6 +1,7 @@
 //! The file: all settings, declared once, with their forms, defaults and meaning.
 
 mod cluster;
+mod dcap;
 mod declare;
 mod http;
 mod namespace;
@@ -67,6 +68,7 @@ file! {
     http: http::RawHttp,
     s3: http::RawS3,
     bucket: Vec<Spanned<RawBucket>>,
+    dcap: dcap::RawDcap,
     tls: RawTls,
     authentication: security::RawAuthentication,
     binding: Vec<Spanned<RawBinding>>,

@@ -1,6 +1,7 @@
 //! The public interface: settings as administrators write them.
 
 mod credentials;
+mod dcap;
 mod direct;
 mod disks;
 mod doubts;

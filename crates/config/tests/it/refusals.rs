@@ -333,7 +333,7 @@ path = true
 [logging
 "#;
     let expected = [
-        "2:1: unknown name `listen`: it is a key of [server] or [http] or [s3] or [admin]: write it below that line",
+        "2:1: unknown name `listen`: it is a key of [server] or [http] or [s3] or [dcap] or [admin]: write it below that line",
         "3:1: unknown name `exports`: did you mean [[export]]?",
         "6:1: unknown key `Block-Size` in [store]: did you mean `block_size`?",
         "7:1: unknown key `budget` in [store]: it belongs to [purge] or [memory]",
