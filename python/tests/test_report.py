@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import statistics
 from collections.abc import Mapping, Sequence
 from html.parser import HTMLParser
@@ -13,12 +14,16 @@ import pytest
 from forebay_lab import cli
 from forebay_lab.patterns.strategies import STRATEGIES
 from forebay_lab.programs import REPOSITORY
-from forebay_lab.report import sections, verdicts
+from forebay_lab.report import comparison, pages, pdf, sections
+from forebay_lab.report.claims import VERDICTS
 from forebay_lab.report.document import Heading, Items, Picture, Table, Text, from_markdown
 from forebay_lab.report.html import PUBLISHED
+from forebay_lab.report.measured import experiments
+from forebay_lab.report.studies import load
 from forebay_lab.run import Row
 
 RECORDED = REPOSITORY / "bench" / "runs"
+PDF_PAGE = re.compile(rb"/Type /Page\b")
 WALLS = {
     "local": [1.00, 1.01, 0.99],
     "direct": [2.00, 2.02, 1.98],
@@ -39,6 +44,7 @@ def loop_rows(walls: Mapping[str, Sequence[float]] = WALLS, **more: object) -> l
             "events": 1000,
             "repetition": repetition,
             "path": "loopback",
+            "rtt_ms": 0.0,
             "wall_s": wall_s,
             "cpu_s": wall_s / 2,
             "server_cpu_s": 0.25,
@@ -116,10 +122,16 @@ class Page(HTMLParser):
         if self._in_cell:
             self.tables[-1][-1][-1] += data
 
-    def table(self, first: str) -> dict[str, dict[str, str]]:
-        """The table whose first column has that title: by the first cell of each row and by title."""
-        [found] = [table for table in self.tables if table[0][0] == first]
+    def table(self, first: str, other: str) -> dict[str, dict[str, str]]:
+        """The table whose first and one other column have these titles: by the first cell of each row and by title."""
+        [found] = [table for table in self.tables if table[0][0] == first and other in table[0][1:]]
         return {row[0]: dict(zip(found[0], row, strict=True)) for row in found[1:]}
+
+
+def verdict_rows(page: Page) -> dict[str, dict[str, str]]:
+    """The table of verdicts by claim."""
+    [found] = [table for table in page.tables if table[0][0] == "study"]
+    return {row[1]: dict(zip(found[0], row, strict=True)) for row in found[1:]}
 
 
 def report_on(*runs: Path) -> Page:
@@ -130,7 +142,7 @@ def report_on(*runs: Path) -> Page:
 
 def test_numbers_follow_from_the_raw_rows(tmp_path: Path) -> None:
     page = report_on(make_run(tmp_path / "run", {"loop": loop_rows()}))
-    table = page.table("set-up")
+    table = page.table("set-up", "overhead")
     assert set(table) == set(WALLS)
     for setup, walls in WALLS.items():
         mean, deviation = statistics.mean(walls), statistics.stdev(walls)
@@ -143,7 +155,7 @@ def test_a_changed_row_changes_the_report_and_old_tables_do_not_count(tmp_path: 
     run = make_run(tmp_path / "run", {"loop": loop_rows({**WALLS, "direct": [4.0, 4.0, 4.0]})})
     (run / "loop.md").write_text("| set-up |\n| --- |\n| an old table |\n")
     page = report_on(run)
-    assert page.table("set-up")["direct"]["1000 events, s"] == "4 ± 0"
+    assert page.table("set-up", "overhead")["direct"]["1000 events, s"] == "4 ± 0"
     assert "an old table" not in page.words
 
 
@@ -168,6 +180,8 @@ def test_sites_round_trips_and_stress_follow_from_the_raw_rows(tmp_path: Path) -
         {
             "setup": setup,
             "jobs": 50,
+            "visits": 2,
+            "wall_s": 2.0,
             "repetition": repetition,
             "megabytes_per_s": 100.0 + repetition,
             "read_p99_us": 900.0,
@@ -182,61 +196,54 @@ def test_sites_round_trips_and_stress_follow_from_the_raw_rows(tmp_path: Path) -
         for repetition in range(3)
     ]
     page = report_on(make_run(tmp_path / "run", {"sites": sites, "rtt": sites, "stress": stress}))
-    assert page.table("site")["loopback"]["direct"].startswith("4 ± 0.2 (+300.0 ±")
-    efficiency, rate, fit, *_ = [table for table in page.tables if table[0][0] == "set-up"]
+    assert page.table("site", "Mbit/s")["loopback"]["direct"].startswith("4 ± 0.2 (+300.0 ±")
+    _stress, _by_distance, efficiency, rate, fit, *_ = [table for table in page.tables if table[0][0] == "set-up"]
     assert efficiency[2] == ["direct", "0.5 ± 0"]
     assert rate[2][1].startswith(f"{statistics.mean(8 / wall_s for wall_s in (4.0, 4.2, 3.8)):.3g} ± ")
     assert fit[0][-1] == "round trips"
     assert ["forebay-cold", "101 ± 1"] in [row for table in page.tables for row in table]
 
 
-def test_verdicts_follow_from_the_rows() -> None:
-    found = {(one.claim, one.reason.split(" ")[0]): one.verdict for one in verdicts.judgements(loop_rows())}
-    assert found == {
-        ("no overhead on a cold read", "forebay-cold"): "holds",
-        ("no overhead on a cold read", "xcache-cold"): "does not hold",
-        ("warm = local", "forebay-warm"): "does not hold",
-        ("warm = local", "forebay-file"): "holds",
-        ("warm = local", "xcache-warm"): "does not hold",
-    }
-
-
-def test_nothing_is_decided_within_the_errors_or_by_two_repetitions() -> None:
-    wide = {"direct": [1.0, 2.0, 3.0], "forebay-cold": [1.1, 2.1, 3.1]}
-    assert [one.verdict for one in verdicts.judgements(loop_rows(wide))] == ["not decided"]
-    few = {"direct": [1.0, 1.0], "forebay-cold": [1.0, 1.0]}
-    assert [one.verdict for one in verdicts.judgements(loop_rows(few))] == ["not decided"]
-
-
 def test_quick_runs_decide_nothing(tmp_path: Path) -> None:
     run = make_run(tmp_path / "run", {"loop": loop_rows()})
-    assert "warm = local: holds" in report_on(run).words
+    claim = "A cached file is read as fast as a file of the local file system"
+    assert verdict_rows(report_on(run))[claim]["holds?"] == "does not hold"
     (run / "loop.parameters.json").write_text('{"quick": true}')
-    words = report_on(run).words
-    assert "Rows of quick runs do not count here" in words
-    assert "warm = local:" not in words
+    page = report_on(run)
+    assert "Rows of quick runs do not count here" in page.words
+    assert {row["holds?"] for row in verdict_rows(page).values()} == {"not measured"}
 
 
-def test_gains_are_judged_for_far_sites_only() -> None:
-    walls = {"direct": [9.0, 9.1, 8.9], "forebay-cold": [7.0, 7.1, 6.9], "xcache-cold": [9.5, 9.6, 9.4]}
-    near, far = loop_rows(walls, path="KIT", mbit=802), loop_rows(walls, path="BNL", mbit=137)
-    found = verdicts.far_judgements([*near, *far])
-    assert [(one.reason.split(" ")[0], one.verdict) for one in found] == [
-        ("forebay-cold", "holds"),
-        ("xcache-cold", "does not hold"),
-    ]
-    assert all("BNL" in one.reason for one in found)
+def test_the_recorded_run_has_a_page_of_verdicts_and_one_for_each_study(tmp_path: Path) -> None:
+    measured = experiments(RECORDED / "2026-11-23-lab")
+    studies, chosen = load(), pages.sources(measured)
+    machines = pages.machines([RECORDED / "2026-11-23-lab"])
+    blocks = list(pages.verdicts(studies, chosen, quick=False))
+    for study in studies:
+        page = list(pages.study_page(study, chosen, machines, tmp_path))
+        assert len([block for block in page if isinstance(block, Picture)]) == 1
+        assert [block for block in page if isinstance(block, Table) and block.published]
+        words = " ".join(block.text for block in page if isinstance(block, Text))
+        assert str(study.year) in words
+        assert study.hardware in words
+        assert "AMD EPYC" in words
+        blocks += page
+    pdf.render("test", blocks, tmp_path / "report.pdf")
+    assert len(PDF_PAGE.findall((tmp_path / "report.pdf").read_bytes())) == 1 + len(studies)
+    [table] = [block for block in blocks if isinstance(block, Table) and block.header[0] == "study"]
+    assert {row[-1] for row in table.rows} == set(VERDICTS)
+    assert all((row[-1] == "not measured") == (not row[-2]) for row in table.rows), "no value without rows, and back"
 
 
 def test_cases_where_forebay_is_slower_are_listed() -> None:
-    [slower] = verdicts.worse(loop_rows())
+    [slower] = comparison.worse(loop_rows())
     assert slower.startswith("forebay-warm against xcache-warm: +25.0 ±")
 
 
 def test_runs_of_other_inputs_or_settings_are_cases_of_their_own() -> None:
     rows = loop_rows()
     others = [{**row, change: value} for change, value in (("kind", "rntuple"), ("xcache", "default")) for row in rows]
-    one, each = verdicts.cases(rows), verdicts.cases([*rows, *others])
+    one, each = comparison.cases(rows), comparison.cases([*rows, *others])
     assert [case.walls for case in each] == 3 * [case.walls for case in one]
     assert ["rntuple" in str(case) for case in each].count(True) == len(one)
     assert ["XCache default" in str(case) for case in each].count(True) == len(one)
@@ -247,10 +254,10 @@ def test_several_runs_make_one_document_that_needs_nothing_else(tmp_path: Path) 
     second = make_run(tmp_path / "second", {"patterns": pattern_rows(), "strange": [{"what": "a", "took_s": 1.5}]})
     page = report_on(first, second)
     assert {"loop (first)", "patterns (second)", "strange (second)"} <= set(page.words.splitlines())
-    assert len(page.links) == 3
+    assert len(page.links) == 3 + len(load())
     assert all(link.startswith("data:image/png;base64,") for link in page.links)
-    assert page.words.count(PUBLISHED) == 2
-    assert "not found for this report" in page.words
+    published = [table for study in load() for table in study.tables if not table.drawn]
+    assert page.words.count(PUBLISHED) == len(published)
     assert "a <chip>" in page.words, "markup in the rows is escaped"
 
 
@@ -273,7 +280,7 @@ def test_a_recorded_run_is_drawn_from_its_rows(run: str, pictures: list[str], tm
 
 
 def test_the_patterns_of_the_recorded_run_are_drawn_from_rows_and_traces(tmp_path: Path) -> None:
-    [measured] = [one for one in sections.experiments(RECORDED / "2026-11-23-lab") if one.name == "patterns"]
+    [measured] = [one for one in experiments(RECORDED / "2026-11-23-lab") if one.name == "patterns"]
     drawn = {block.file.stem for block in sections.section(measured, tmp_path) if isinstance(block, Picture)}
     traces = {f"patterns-{job}-tree-cache-{kind}" for job in ("with", "without") for kind in ("offsets", "sizes")}
     assert drawn == {"patterns-loopback", "patterns-FZU-Pilsen", "patterns-FNAL", *traces}

@@ -7,8 +7,10 @@ import tempfile
 from pathlib import Path
 
 from .errors import LabError
-from .report import html, pdf, sections
-from .report.document import Block, Heading, Text
+from .report import html, pages, pdf, sections
+from .report.document import Block, Heading, PageBreak, Text
+from .report.measured import experiments
+from .report.studies import load
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -36,13 +38,17 @@ def run(options: argparse.Namespace) -> None:
 
 
 def compose(title: str, directories: list[Path], drawn: Path) -> list[Block]:
-    """The whole document: verdicts, each experiment, the environment. Pictures are drawn into `drawn`."""
-    measured = [one for directory in directories for one in sections.experiments(directory)]
+    """The whole document: verdicts, studies, each experiment, the environment. Pictures are drawn into `drawn`."""
+    measured = [one for directory in directories for one in experiments(directory)]
+    studies, chosen, machines = load(), pages.sources(measured), pages.machines(directories)
     blocks: list[Block] = [Heading(1, title)]
     blocks.append(
-        Text("Every figure is computed from the raw rows of: " + ", ".join(str(path) for path in directories))
+        Text("Every measured figure is computed from the raw rows of: " + ", ".join(str(path) for path in directories))
     )
-    blocks += sections.judged(measured)
+    blocks += pages.verdicts(studies, chosen, quick=any(one.parameters.get("quick") for one in measured))
+    for study in studies:
+        blocks += pages.study_page(study, chosen, machines, drawn)
+    blocks += [PageBreak(), *sections.not_better(measured)]
     for one in measured:
         blocks += sections.section(one, drawn)
     return [*blocks, *sections.environment(directories)]

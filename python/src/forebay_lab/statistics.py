@@ -43,8 +43,12 @@ class Value:
         if not other.mean:
             return Value(math.nan, math.nan, 0)
         ratio = self.mean / other.mean
-        relative = math.hypot(_relative(self), _relative(other))
-        return Value(ratio, abs(ratio) * relative, min(self.count, other.count))
+        error = math.hypot(self.error, ratio * other.error) / abs(other.mean)
+        return Value(ratio, error, min(self.count, other.count))
+
+    def less(self, other: Value) -> Value:
+        """The difference of two means; its deviation is that of the difference, from the errors of both means."""
+        return Value(self.mean - other.mean, math.hypot(self.error, other.error), min(self.count, other.count))
 
     def __str__(self) -> str:
         spread = "" if math.isnan(self.deviation) else f" ± {self.deviation:.2g}"
@@ -98,7 +102,3 @@ def balanced_order(items: Sequence[T], repetition: int, seed: int) -> list[T]:
     rounds, turn = divmod(repetition, len(shuffled))
     order = shuffled[turn:] + shuffled[:turn]
     return order[::-1] if rounds % 2 else order
-
-
-def _relative(value: Value) -> float:
-    return value.error / abs(value.mean) if value.mean else math.nan

@@ -41,6 +41,8 @@ class Table:
     rows: tuple[tuple[str, ...], ...]
     published: bool = False
     """Whether the figures were published by others, on other hardware: shown in another colour, with a note."""
+    dense: bool = False
+    """Whether it has small letters, for pages that must hold much."""
 
     def is_number(self, column: int) -> bool:
         """Whether a column holds figures, which are set to the right."""
@@ -53,18 +55,16 @@ class Picture:
 
     file: Path
     caption: str
+    share: float = 1.0
+    """Its share of the width of the page."""
 
 
 @dataclass(frozen=True)
-class Judgement:
-    """The verdict on a claim."""
-
-    claim: str
-    verdict: str
-    reason: str
+class PageBreak:
+    """The following blocks begin on a new page."""
 
 
-Block = Heading | Text | Items | Table | Picture | Judgement
+Block = Heading | Text | Items | Table | Picture | PageBreak
 
 
 def from_markdown(text: str, *, deeper: int = 0) -> Iterator[Block]:

@@ -5,19 +5,16 @@ from __future__ import annotations
 import json
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from .. import loop_summary, rtt_summary, sites_summary, stress_summary
-from ..errors import LabError
 from ..mix import read_mix
 from ..patterns import summary as patterns_summary
-from ..run import Row, read_rows
+from ..run import Row
 from ..statistics import Value
-from . import verdicts
-from .document import Block, Heading, Items, Judgement, Picture, Table, Text, from_markdown
-from .published import NOT_FOUND, figures_of
+from . import comparison
+from .document import Block, Heading, Items, Picture, Table, Text, from_markdown
+from .measured import Measured
 
 METHODS = {
     "loop": (
@@ -49,16 +46,6 @@ METHODS = {
 IDENTITY_FIELDS = ("repetition", "at", "load_average", "experiment", "seed")
 
 
-@dataclass(frozen=True)
-class Measured:
-    """One experiment of a run."""
-
-    name: str
-    directory: Path
-    rows: list[Row]
-    parameters: Mapping[str, Any]
-
-
 def _rtt(measured: Measured) -> str:
     mix = measured.directory / rtt_summary.MIX
     return rtt_summary.text(measured.rows, read_mix(mix) if mix.exists() else [])
@@ -83,24 +70,6 @@ PICTURES: Mapping[str, Callable[[Measured, Path], None]] = {
 """Experiments that have pictures; they are drawn into `pictures` of the given directory."""
 
 
-def experiments(directory: Path) -> list[Measured]:
-    """The experiments of a run directory.
-
-    # Errors
-    `LabError` when it holds no rows.
-    """
-    found = []
-    for file in sorted(directory.glob("*.jsonl")):
-        parameters = file.with_suffix(".parameters.json")
-        known = json.loads(parameters.read_text()) if parameters.exists() else {}
-        rows = list(read_rows(file))
-        if rows:
-            found.append(Measured(file.stem, directory, rows, known))
-    if not found:
-        raise LabError(f"{directory} holds no rows of an experiment (*.jsonl): name a directory below runs/")
-    return found
-
-
 def section(measured: Measured, drawn: Path) -> Iterator[Block]:
     """The section on one experiment; its pictures are drawn into a directory of its own below `drawn`."""
     yield Heading(2, f"{measured.name} ({measured.directory.name})")
@@ -116,7 +85,6 @@ def section(measured: Measured, drawn: Path) -> Iterator[Block]:
         yield from from_markdown(make(measured).partition("\n")[2], deeper=2)
     else:
         yield means(measured.rows)
-    yield from _beside(measured.name)
     folder = Path(tempfile.mkdtemp(prefix=f"{measured.name}-", dir=drawn))
     if measured.name in PICTURES:
         PICTURES[measured.name](measured, folder)
@@ -139,26 +107,17 @@ def means(rows: Sequence[Row]) -> Table:
     return Table((*by, *measured), tuple(lines))
 
 
-def judged(all_measured: Sequence[Measured]) -> Iterator[Block]:
-    """The verdict on each claim, and where Forebay is not better."""
-    whole = [measured for measured in all_measured if not measured.parameters.get("quick")]
-    loops = [row for measured in whole if measured.name == "loop" for row in measured.rows]
-    far = [row for measured in whole if measured.name in ("loop", "sites") for row in measured.rows]
-    found: list[Judgement] = [*verdicts.judgements(loops), *verdicts.far_judgements(_loops_only(far))]
-    yield Heading(2, "Verdicts")
-    yield Text(
-        f"A claim holds when the difference in wall time is within {100 * verdicts.TOLERANCE:.0f} % (a gain: below 0) "
-        f"by {verdicts.ERRORS:.0f} standard errors, and does not hold when it is beyond that by as much. Between the "
-        f"two, and with fewer than {verdicts.REPETITIONS_MIN} repetitions, it is not decided."
-    )
-    if len(whole) < len(all_measured):
-        yield Text("Rows of quick runs do not count here: their times mean nothing.")
-    yield from found
-    if not found:
-        yield Text("The rows do not decide any claim: this needs event loops in set-ups that can be compared.")
-    yield Heading(3, "Where Forebay is not better than XCache")
-    slower = list(verdicts.worse(far))
-    none = "Nowhere among these event loops, beyond the errors." if found else "These rows do not decide it."
+def not_better(all_measured: Sequence[Measured]) -> Iterator[Block]:
+    """The event loops in which Forebay is slower than XCache."""
+    rows = [
+        row
+        for measured in all_measured
+        if measured.name in ("loop", "sites") and not measured.parameters.get("quick")
+        for row in measured.rows
+    ]
+    slower = list(comparison.worse(rows))
+    none = "Nowhere among these event loops, beyond the errors." if rows else "These rows do not decide it."
+    yield Heading(2, "Where Forebay is not better than XCache")
     yield Items(tuple(slower)) if slower else Text(none)
 
 
@@ -173,20 +132,6 @@ def environment(directories: Sequence[Path]) -> Iterator[Block]:
             yield Table(("what", "value"), tuple((key, _plain(value)) for key, value in session.items()))
         if not sessions:
             yield Text(f"{directory.name}: no environment was recorded.")
-
-
-def _beside(name: str) -> Iterator[Block]:
-    figures = figures_of({name})
-    if figures:
-        rows = tuple((figure.what, figure.value, figure.source) for figure in figures)
-        yield Table(("published", "value", "source"), rows, published=True)
-    if name in NOT_FOUND:
-        yield Text(f"Published, but not found for this report: {NOT_FOUND[name]}.")
-
-
-def _loops_only(rows: Sequence[Row]) -> list[Row]:
-    needed = ("engine", "events", "setup", "path", "wall_s")
-    return [row for row in rows if all(field in row for field in needed)]
 
 
 def _plain(value: object) -> str:
