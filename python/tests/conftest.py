@@ -21,14 +21,33 @@ def data_dir() -> Iterator[Path]:
     shutil.rmtree(directory, ignore_errors=True)
 
 
+@pytest.fixture(scope="session")
+def memory_dir() -> Iterator[Path]:
+    """A directory on the tmpfs of this machine, for warm data."""
+    directory = Path(tempfile.mkdtemp(prefix="forebay-lab-test-", dir="/dev/shm"))
+    directory.chmod(0o755)
+    yield directory
+    shutil.rmtree(directory, ignore_errors=True)
+
+
 @pytest.fixture
-def lab(data_dir: Path, tmp_path: Path) -> Callable[..., Path]:
+def lab(data_dir: Path, memory_dir: Path, tmp_path: Path) -> Callable[..., Path]:
     """Runs an experiment, which must succeed; gives the run's directory."""
 
     def run(experiment: str, *arguments: str, status: int = 0) -> Path:
-        places = ["--data-dir", str(data_dir), "--runs-dir", str(tmp_path), "--name", "test"]
+        places = [
+            "--data-dir",
+            str(data_dir),
+            "--memory-dir",
+            str(memory_dir),
+            "--runs-dir",
+            str(tmp_path),
+            "--name",
+            "test",
+        ]
         assert main([*experiment.split(), "--quick", *places, *arguments]) == status
-        assert not list(data_dir.glob("work/*")), "nothing is left of servers"
+        left = [*data_dir.glob("work/*"), *memory_dir.iterdir()]
+        assert not left, "nothing is left of servers"
         return tmp_path / "test"
 
     return run

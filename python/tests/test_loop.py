@@ -20,6 +20,8 @@ def test_every_setup_gives_the_same_histograms(lab: Callable[..., Path]) -> None
     for row in rows:
         cold = row["setup"] == "direct" or str(row["setup"]).endswith("-cold")
         assert (int(str(row["origin_bytes"])) > 500_000) == cold, row
+        assert row["warm_store"] == "tmpfs"
+        assert int(str(row["workingset_refault_file_after"])) >= int(str(row["workingset_refault_file_before"]))
     assert {path.suffix for path in (run / "pictures").iterdir()} == {".png", ".svg"}
     assert all(setup in (run / "loop.md").read_text() for setup in SETUPS)
     before = (run / "loop.jsonl").read_bytes()

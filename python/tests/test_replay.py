@@ -17,7 +17,7 @@ from forebay_lab.patterns.trace import Kind, Operation, Range, Trace, TraceError
 from forebay_lab.process import Process, service_directory
 from forebay_lab.programs import Programs
 from forebay_lab.run import Row
-from forebay_lab.servers import Server, Servers
+from forebay_lab.servers import Server, Servers, Work
 
 SIZE = 3_000_000
 
@@ -41,7 +41,7 @@ def file(place: Path) -> Path:
 def origin(place: Path, file: Path) -> Iterator[Server]:
     """The distribution's server."""
     programs = Programs.find(Programs.default_forebay(), Programs.default_root_python(), Programs.default_benchmarks())
-    with Servers(programs, place / "servers").origin(file.parent) as server:
+    with Servers(programs, Work(place / "servers", place / "warm")).origin(file.parent) as server:
         yield server
 
 

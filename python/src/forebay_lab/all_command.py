@@ -44,7 +44,7 @@ def run(options: argparse.Namespace) -> None:
 def _common(options: argparse.Namespace, name: str) -> list[str]:
     """The options that were given, for each experiment."""
     given = ["--name", name, "--seed", str(options.seed), "--xcache", options.xcache]
-    for option in ("runs_dir", "data_dir", "forebay", "root_python", "bench_dir"):
+    for option in ("runs_dir", "data_dir", "memory_dir", "forebay", "root_python", "bench_dir"):
         given += [f"--{option.replace('_', '-')}", str(getattr(options, option))]
     given += ["--quick"] if options.quick else []
     given += ["--repetitions", str(options.repetitions)] if options.repetitions else []

@@ -13,8 +13,10 @@ from itertools import count
 from pathlib import Path
 
 from .errors import LabError
+from .memory import default_directory, remove_stale
 from .process import service_directory
 from .programs import Programs
+from .servers import Work
 
 REPETITIONS = 10
 REPETITIONS_QUICK = 1
@@ -29,15 +31,19 @@ class Place:
 
     run: Path
     data: Path
+    memory: Path
 
     @contextmanager
-    def work(self) -> Iterator[Path]:
-        """A directory for servers and their stores, which goes at the end."""
-        directory = service_directory(self.data / "work" / f"{os.getpid()}-{next(NUMBERS)}")
+    def work(self) -> Iterator[Work]:
+        """Directories for servers and their stores, which are removed at the end."""
+        remove_stale(self.memory)
+        name = f"{os.getpid()}-{next(NUMBERS)}"
+        disk, warm = service_directory(self.data / "work" / name), service_directory(self.memory / name)
         try:
-            yield directory
+            yield Work(disk, warm)
         finally:
-            shutil.rmtree(directory, ignore_errors=True)
+            shutil.rmtree(disk, ignore_errors=True)
+            shutil.rmtree(warm, ignore_errors=True)
 
 
 def add_place(parser: argparse.ArgumentParser) -> None:
@@ -49,6 +55,12 @@ def add_place(parser: argparse.ArgumentParser) -> None:
         "--name", help="this run's directory there; one that exists is gone on with (default: the date)"
     )
     add_data(parser)
+    parser.add_argument(
+        "--memory-dir",
+        type=Path,
+        default=default_directory(),
+        help="a directory on a tmpfs for local files and the stores of warm caches (%(default)s)",
+    )
     parser.add_argument(
         "--quick", action="store_true", help="does everything once with little data; times mean nothing"
     )
@@ -103,7 +115,7 @@ def place(options: argparse.Namespace) -> Place:
     name = options.name or f"{datetime.now(UTC):%Y-%m-%d}{'-quick' if options.quick else ''}"
     if "/" in name or name.startswith("."):
         raise LabError(f"--name {name}: a name, not a path; --runs-dir chooses the directory")
-    return Place(options.runs_dir / name, options.data_dir.resolve())
+    return Place(options.runs_dir / name, options.data_dir.resolve(), options.memory_dir.resolve())
 
 
 def programs(options: argparse.Namespace) -> Programs:

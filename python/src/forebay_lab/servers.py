@@ -46,16 +46,25 @@ class Server:
         return self.process.usage()
 
 
+@dataclass(frozen=True)
+class Work:
+    """Directories for servers: for their files and cold stores, and in memory for warm data."""
+
+    disk: Path
+    warm: Path
+
+
 class Servers:
     """Starts servers below one directory, for one path between client and origin."""
 
     def __init__(
-        self, programs: Programs, directory: Path, path: network.Path | None = None, *, xcache: str = "lab"
+        self, programs: Programs, work: Work, path: network.Path | None = None, *, xcache: str = "lab"
     ) -> None:
         self.programs = programs
         self.path = path or network.loopback()
         self.xcache_settings = xcache
-        self._directory = service_directory(directory)
+        self.warm_directory = service_directory(work.warm)
+        self._directory = service_directory(work.disk)
         self._numbers = count()
 
     @contextmanager
@@ -65,9 +74,12 @@ class Servers:
             yield server
 
     @contextmanager
-    def xcache(self, origin: Server, *, direct: bool = False) -> Iterator[Server]:
-        """The distribution's XCache with an empty store, near; with `direct` clients are sent to complete files."""
-        with self._directory_of("xcache-store") as store:
+    def xcache(self, origin: Server, *, direct: bool = False, warm: bool = False) -> Iterator[Server]:
+        """The distribution's XCache with an empty store, near; with `direct` clients are sent to complete files.
+
+        With `warm` the store is in memory.
+        """
+        with self._directory_of("xcache-store", warm=warm) as store:
             lines = [
                 "all.export / r/o",
                 "ofs.osslib libXrdPss.so",
@@ -83,9 +95,12 @@ class Servers:
                 yield server
 
     @contextmanager
-    def forebay(self, origin: Server, *, direct: bool = False) -> Iterator[Server]:
-        """Forebay with an empty store, at the near end; with `direct` clients are sent to complete files."""
-        with self._directory_of("forebay-store") as store, self._directory_of("forebay") as directory:
+    def forebay(self, origin: Server, *, direct: bool = False, warm: bool = False) -> Iterator[Server]:
+        """Forebay with an empty store, at the near end; with `direct` clients are sent to complete files.
+
+        With `warm` the store is in memory.
+        """
+        with self._directory_of("forebay-store", warm=warm) as store, self._directory_of("forebay") as directory:
             settings = directory / "forebay.toml"
             settings.write_text(_forebay_settings(origin, store, self.path.near.address, direct=direct))
             argv: list[str | Path] = [self.programs.forebay, "serve", "--config", settings]
@@ -148,8 +163,9 @@ class Servers:
         raise LabError("no attempt to start xrootd was made")
 
     @contextmanager
-    def _directory_of(self, name: str) -> Iterator[Path]:
-        directory = service_directory(self._directory / f"{next(self._numbers)}-{name}")
+    def _directory_of(self, name: str, *, warm: bool = False) -> Iterator[Path]:
+        parent = self.warm_directory if warm else self._directory
+        directory = service_directory(parent / f"{next(self._numbers)}-{name}")
         try:
             yield directory
         finally:

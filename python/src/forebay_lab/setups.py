@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
+from pathlib import Path
 from types import TracebackType
 
 from . import engine
 from .engines.job import Job
 from .errors import LabError
 from .inputs.catalogue import Input
+from .memory import AFTER, BEFORE, WARM, file_system, need_room, refaults
 from .servers import SERVED_SHARE_MAX, Server, Servers, settle
 
 CACHES = ("forebay", "xcache")
@@ -33,7 +36,8 @@ class Scene:
     """One input over one path, with the servers of all set-ups. Use as a context manager.
 
     An origin runs all the time, and caches that hold the file from when they are first wanted; each cold set-up has a
-    new cache with an empty store.
+    new cache with an empty store. The local file and the stores of warm caches are in memory, cold stores and the
+    origin's file on disk.
     """
 
     def __init__(self, servers: Servers, data: Input) -> None:
@@ -44,6 +48,8 @@ class Scene:
 
     def __enter__(self) -> Scene:
         self.origin = self._stack.enter_context(self.servers.origin(self.data.path.parent))
+        need_room(self.servers.warm_directory, self.data.size)
+        self.local = Path(shutil.copy(self.data.path, self.servers.warm_directory))
         return self
 
     def __exit__(
@@ -56,7 +62,7 @@ class Scene:
         """Makes a set-up ready."""
         path = self.data.origin_path
         if setup == "local":
-            yield Target(str(self.data.path), None)
+            yield Target(str(self.local), None)
         elif setup == "direct":
             yield Target(self.origin.url(path), self.origin)
         elif setup.endswith("-cold"):
@@ -72,8 +78,10 @@ class Scene:
             watched = [self.origin, *([target.server] if target.server else [])]
             settle(*watched)
             before = [server.usage() for server in watched]
-            whole = replace(job, url=target.url, warm_up=str(self.data.path))
+            whole = replace(job, url=target.url, warm_up=str(self.local))
+            lost = refaults()
             result = engine.run(self.servers.programs, engine_name, whole, enter=self.servers.path.near.enter)
+            lost_after = refaults()
             settle(*watched)
             after = [server.usage() for server in watched]
         used = [now.cpu_since(then) for now, then in zip(after, before, strict=True)]
@@ -87,6 +95,9 @@ class Scene:
             **self.data.facts(),
             "xcache": self.servers.xcache_settings,
             "tree_cache": job.tree_cache,
+            "warm_store": file_system(self.servers.warm_directory),
+            BEFORE: lost,
+            AFTER: lost_after,
             "wall_s": result.wall_s,
             "open_s": result.open_s,
             "cpu_s": result.cpu_s,
@@ -101,7 +112,7 @@ class Scene:
     def _check(self, setup: str, wanted: int, *, origin_bytes: int, server_bytes: int) -> None:
         """Refuses a row whose counters contradict its set-up."""
         allowed = STRAY_BYTES + SERVED_SHARE_MAX * wanted
-        if setup.endswith(("-warm", "-file", "local")) and origin_bytes > allowed:
+        if setup.endswith(WARM) and origin_bytes > allowed:
             raise LabError(f"{setup}: {origin_bytes} bytes left the origin although the file was near already")
         if setup.endswith("-file") and server_bytes > allowed:
             raise LabError(f"{setup}: the cache served {server_bytes} bytes instead of leaving the file to the client")
@@ -109,7 +120,8 @@ class Scene:
     def _fill(self, setup: str) -> Server:
         cache, state = setup.split("-")
         direct = state == "file"
-        server = self._stack.enter_context(self._cache(cache, direct=direct))
+        need_room(self.servers.warm_directory, self.data.size)
+        server = self._stack.enter_context(self._cache(cache, direct=direct, warm=True))
         if direct:
             self.servers.fill_direct(server, self.data.origin_path, self.data.size)
         else:
@@ -118,9 +130,9 @@ class Scene:
         return server
 
     @contextmanager
-    def _cache(self, kind: str, *, direct: bool = False) -> Iterator[Server]:
+    def _cache(self, kind: str, *, direct: bool = False, warm: bool = False) -> Iterator[Server]:
         start = self.servers.forebay if kind == "forebay" else self.servers.xcache
-        with start(self.origin, direct=direct) as server:
+        with start(self.origin, direct=direct, warm=warm) as server:
             yield server
 
 

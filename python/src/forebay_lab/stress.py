@@ -15,6 +15,7 @@ from types import TracebackType
 from typing import Any
 
 from .errors import LabError
+from .memory import AFTER, BEFORE, file_system, need_room, refaults
 from .process import service_directory
 from .programs import Programs
 from .run import Row
@@ -82,8 +83,9 @@ class Scene:
         with self._target(setup) as server:
             settle(self.origin, server)
             before, origin_before = server.usage(), self.origin.usage()
-            client_before = _children_cpu_s()
+            client_before, lost = _children_cpu_s(), refaults()
             rows, taken = self._run(server, jobs, seed)
+            lost_after = refaults()
             survived = server.process.is_running()
             settle(self.origin, *([server] if survived else []))
             origin_after = self.origin.usage()
@@ -96,6 +98,9 @@ class Scene:
                 **self.servers.path.facts,
                 **asdict(self.load),
                 "xcache": self.servers.xcache_settings,
+                "warm_store": file_system(self.servers.warm_directory),
+                BEFORE: lost,
+                AFTER: lost_after,
                 "wall_s": wall_s,
                 "cpu_s": _children_cpu_s() - client_before,
                 "server_cpu_s": server.usage().cpu_since(before) if survived else None,
@@ -161,14 +166,14 @@ class Scene:
             with start(self.origin) as server:
                 yield server
         else:
-            server = self._filled.get(setup) or self._stack.enter_context(start(self.origin))
-            if not server.process.is_running():
-                server = self._stack.enter_context(start(self.origin))
-            if self._filled.get(setup) is not server:
+            filled = self._filled.get(setup)
+            if filled is None or not filled.process.is_running():
+                need_room(self.servers.warm_directory, self.load.files * self.load.file_mib << 20)
+                filled = self._stack.enter_context(start(self.origin, warm=True))
                 for path in self.data.paths:
-                    self.servers.copy(server, path)
-                self._filled[setup] = server
-            yield server
+                    self.servers.copy(filled, path)
+                self._filled[setup] = filled
+            yield filled
 
 
 def _children_cpu_s() -> float:

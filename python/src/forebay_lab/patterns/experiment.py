@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 from .. import network
 from ..inputs.catalogue import TREE, Input
 from ..measuring import path_named
+from ..memory import AFTER, BEFORE, file_system, refaults
 from ..options import Place
 from ..programs import Programs
 from ..run import Row, Run
@@ -116,10 +117,12 @@ def _row(scene: Scene, setup: str, trace: Trace) -> Row:
     """One replay, and its cost at all servers."""
     with scene.target(setup) as target:
         watched = [scene.origin, *([target.server] if target.server else [])]
-        place = f"root://{urlsplit(target.url).netloc}" if target.server else str(scene.data.path.parent)
+        place = f"root://{urlsplit(target.url).netloc}" if target.server else str(scene.local.parent)
         settle(*watched)
         before = [server.usage() for server in watched]
+        lost = refaults()
         figures = compare.figures(trace, Target(place), enter=scene.servers.path.near.enter)
+        lost_after = refaults()
         settle(*watched)
         after = [server.usage() for server in watched]
     used = [now.cpu_since(then) for now, then in zip(after, before, strict=True)]
@@ -127,6 +130,9 @@ def _row(scene: Scene, setup: str, trace: Trace) -> Row:
         **scene.servers.path.facts,
         **scene.data.facts(),
         "xcache": scene.servers.xcache_settings,
+        "warm_store": file_system(scene.servers.warm_directory),
+        BEFORE: lost,
+        AFTER: lost_after,
         **figures,
         "server_cpu_s": used[-1] if target.server else 0.0,
         "origin_cpu_s": used[0],

@@ -7,7 +7,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from .. import loop_summary, rtt_summary, sites_summary, stress_summary
+from .. import loop_summary, memory, rtt_summary, sites_summary, stress_summary
 from ..mix import read_mix
 from ..patterns import summary as patterns_summary
 from ..run import Row
@@ -79,6 +79,9 @@ def section(measured: Measured, drawn: Path) -> Iterator[Block]:
         yield Text("A quick run: it shows that everything works. Its times mean nothing.")
     yield Table(("parameter", "value"), tuple((key, _plain(value)) for key, value in measured.parameters.items()))
     yield Heading(3, f"Measured: {len(measured.rows)} rows")
+    in_memory = memory.note(measured.rows) if measured.name in TABLES else ""
+    if in_memory:
+        yield Text(in_memory)
     make = TABLES.get(measured.name)
     if make:
         # The section's own heading stands for the text's.
