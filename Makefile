@@ -118,9 +118,9 @@ blackbox: $(if $(READY),,setup $(BINARY) bench-tools plugin deb) ## the release 
 bench-tools: libraries
 	$(CARGO) build --quiet --locked -p forebay-bench
 
-lab: setup $(BINARY) ## the published measurements, made again here: hours; NAME=... goes on with a run, LAB="loop --engines uproot" does a part
+lab: setup $(BINARY) ## the published measurements, made again here: hours; NAME=... continues a run, MINUTES=55 ends after that time, LAB="loop --engines uproot" does a part
 	$(CARGO) build --quiet --release --locked -p forebay-bench
-	$(VENV)/bin/forebay-lab $(LAB) $(if $(NAME),--name $(NAME))
+	$(VENV)/bin/forebay-lab $(LAB) $(if $(NAME),--name $(NAME)) $(if $(MINUTES),--minutes $(MINUTES))
 
 lab-quick: setup $(BINARY) ## every experiment of the lab once with little data: minutes
 	$(CARGO) build --quiet --release --locked -p forebay-bench

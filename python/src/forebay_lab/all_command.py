@@ -30,10 +30,12 @@ def run(options: argparse.Namespace) -> None:
     """Runs all experiments, also after a failure, and reports all failures at the end."""
     run_directory = shared.place(options).run
     given = _common(options, run_directory.name)
+    deadline = shared.deadline(options)
     failures = []
     for module, first in EXPERIMENTS:
+        limit = ["--minutes", str(deadline.minutes_left)] if options.minutes is not None else []
         try:
-            _run(module, [*first, *given])
+            _run(module, [*first, *given, *limit])
         except LabError as error:
             failures.append(f"{(module.__doc__ or '').splitlines()[0]} {error}")
     _run(report_command, [str(run_directory)])

@@ -18,7 +18,7 @@ from . import (
     stress_command,
     trace_command,
 )
-from .errors import LabError
+from .errors import LabError, OutOfTime
 
 COMMANDS: dict[str, ModuleType] = {
     "inputs": inputs_command,
@@ -33,6 +33,10 @@ COMMANDS: dict[str, ModuleType] = {
 """Each module has `add_arguments(parser)` and `run(options)`; the first line of its doc is its help."""
 
 
+OUT_OF_TIME = 75
+"""The exit status after `--minutes`: not a failure, but rows are missing (EX_TEMPFAIL of sysexits.h)."""
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one experiment; the exit status is 0 when it was completed and everything that it checks held."""
     options = parser().parse_args(arguments)
@@ -43,6 +47,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("\nstopped; the same command resumes here", file=sys.stderr)
         return 130
+    except OutOfTime:
+        print("the time is over; the same command resumes here", file=sys.stderr)
+        return OUT_OF_TIME
     except (LabError, OSError) as error:
         print(f"forebay-lab: {error}", file=sys.stderr)
         return 1

@@ -15,7 +15,7 @@ from .run import Row, Run
 from .setups import SETUPS
 from .statistics import balanced_order
 
-EVENTS, EVENTS_IN_FILE = [1, 100, 1000, 2000], 2000
+EVENTS, EVENTS_IN_FILE = [1, 100, 1000, 50_000], 50_000
 EVENTS_QUICK, EVENTS_IN_FILE_QUICK = [1, 30], 40
 
 
@@ -27,9 +27,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--engines", type=shared.names, default=list(ENGINES), help=f"some of {','.join(ENGINES)}")
     parser.add_argument("--setups", type=shared.names, default=list(SETUPS), help=f"some of {','.join(SETUPS)}")
     parser.add_argument(
-        "--events", type=shared.numbers, help="numbers of events to loop over (default: 1,100,1000,2000)"
+        "--events", type=shared.numbers, help="numbers of events to loop over (default: 1,100,1000,50000)"
     )
-    parser.add_argument("--events-in-file", type=shared.positive, help="size of the file (default: 2000)")
+    parser.add_argument("--events-in-file", type=shared.positive, help="size of the file (default: 50000)")
     parser.add_argument("--kind", choices=("ttree", "rntuple"), default="ttree", help="format of the file")
 
 
@@ -66,7 +66,7 @@ class Settings:
 def run(options: argparse.Namespace) -> None:
     """Measures missing rows, checks, and draws."""
     place, programs, settings = shared.place(options), shared.programs(options), _settings(options)
-    results = Run(place.run, "loop", KEY, asdict(settings))
+    results = Run(place.run, "loop", KEY, asdict(settings), shared.deadline(options))
     measure(results, settings.cells(), place=place, programs=programs, kind=settings.kind, xcache=settings.xcache)
     loop_summary.write(results)
 

@@ -48,6 +48,7 @@ def measure(
                 with Scene(Servers(programs, work, path, xcache=xcache), data) as scene:
                     for cell in here:
                         done += 1
+                        results.deadline.check()
                         _measure_cell(results, scene, cell, f"{done}/{len(missing)}")
     same_histograms(results.rows)
 

@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from itertools import count
 from pathlib import Path
 
+from .deadline import Deadline
 from .errors import LabError
 from .memory import default_directory, remove_stale
 from .process import service_directory
@@ -60,6 +61,11 @@ def add_place(parser: argparse.ArgumentParser) -> None:
         type=Path,
         default=default_directory(),
         help="a directory on a tmpfs for local files and the stores of warm caches (%(default)s)",
+    )
+    parser.add_argument(
+        "--minutes",
+        type=float,
+        help="begin no measurement after this time; the same command resumes (default: no limit)",
     )
     parser.add_argument(
         "--quick", action="store_true", help="does everything once with little data; times mean nothing"
@@ -116,6 +122,11 @@ def place(options: argparse.Namespace) -> Place:
     if "/" in name or name.startswith("."):
         raise LabError(f"--name {name}: a name, not a path; --runs-dir chooses the directory")
     return Place(options.runs_dir / name, options.data_dir.resolve(), options.memory_dir.resolve())
+
+
+def deadline(options: argparse.Namespace) -> Deadline:
+    """The end of the time for measuring, from now."""
+    return Deadline.after(options.minutes)
 
 
 def programs(options: argparse.Namespace) -> Programs:

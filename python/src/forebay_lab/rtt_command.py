@@ -74,7 +74,7 @@ def run(options: argparse.Namespace) -> None:
     """Measures missing rows, checks, fits, and draws."""
     mix = read_mix(options.mix) if options.mix else []
     place, programs, settings = shared.place(options), shared.programs(options), _settings(options)
-    results = Run(place.run, "rtt", KEY, asdict(settings))
+    results = Run(place.run, "rtt", KEY, asdict(settings), shared.deadline(options))
     paths = {f"{rtt_ms:g} ms": f"{PRESET},rtt_ms={rtt_ms:g}" for rtt_ms in settings.rtts_ms}
     measure(
         results, settings.cells(), place=place, programs=programs, kind="ttree", xcache=settings.xcache, paths=paths

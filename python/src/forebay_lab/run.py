@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
 
+from .deadline import Deadline
 from .errors import LabError
 from .programs import REPOSITORY, Programs
 
@@ -28,10 +29,18 @@ class Run:
     already there are not measured again, so an interrupted run can be resumed.
     """
 
-    def __init__(self, directory: Path, experiment: str, key: Sequence[str], parameters: Mapping[str, object]) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        experiment: str,
+        key: Sequence[str],
+        parameters: Mapping[str, object],
+        deadline: Deadline | None = None,
+    ) -> None:
         self.directory = directory
         self.experiment = experiment
         self.parameters = dict(parameters)
+        self.deadline = deadline or Deadline()
         self._key = tuple(key)
         self._file = directory / f"{experiment}.jsonl"
         self._started = time.monotonic()

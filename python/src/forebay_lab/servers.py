@@ -7,7 +7,7 @@ import os
 import shutil
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import count
@@ -20,6 +20,8 @@ from .programs import Programs, distribution
 
 MEMORY_XCACHE, MEMORY_FOREBAY = "1g", "1GiB"
 COPY_SECONDS = 3600
+COPY_BATCH = 64
+"""Files of one xrdcp, which takes longer to start than to copy a short file."""
 QUIET_S, QUIET_CPU_S = 0.3, 0.02
 DIRECT_SECONDS = 180.0
 SERVED_SHARE_MAX = 0.1
@@ -116,15 +118,13 @@ class Servers:
 
     def copy(self, server: Server, path: str) -> None:
         """Reads a whole file from a server."""
-        command = [*self.path.near.enter, str(distribution("xrdcp")), "-f", "-s", server.url(path), "-"]
-        with open(os.devnull, "wb") as nowhere:
-            done = subprocess.run(
-                command, stdout=nowhere, stderr=subprocess.PIPE, text=True, timeout=COPY_SECONDS, check=False
-            )
-        if done.returncode != 0:
-            raise LabError(
-                f"xrdcp of {server.url(path)} failed: {done.stderr.strip()[-1000:]}; log: {server.process.log}"
-            )
+        self._copy([server.url(path)], "-", server)
+
+    def copy_all(self, server: Server, paths: Sequence[str]) -> None:
+        """Reads many whole files from a server, some of them by one process."""
+        for batch in (paths[start : start + COPY_BATCH] for start in range(0, len(paths), COPY_BATCH)):
+            with self._directory_of("copies") as copies:
+                self._copy([server.url(path) for path in batch], copies, server)
 
     def fill_direct(self, server: Server, path: str, size: int) -> None:
         """Fills a cache with a file, and waits until the cache sends clients to it instead of serving it."""
@@ -137,6 +137,15 @@ class Servers:
                 return
             if time.monotonic() > deadline:
                 raise LabError(f"{server.kind} serves {path} instead of redirecting clients to the file")
+
+    def _copy(self, urls: Sequence[str], to: Path | str, server: Server) -> None:
+        command = [*self.path.near.enter, str(distribution("xrdcp")), "-f", "-s", *urls, str(to)]
+        with open(os.devnull, "wb") as nowhere:
+            done = subprocess.run(
+                command, stdout=nowhere, stderr=subprocess.PIPE, text=True, timeout=COPY_SECONDS, check=False
+            )
+        if done.returncode != 0:
+            raise LabError(f"xrdcp of {urls[0]} failed: {done.stderr.strip()[-1000:]}; log: {server.process.log}")
 
     @contextmanager
     def _xrootd(self, kind: str, place: network.Place, lines: list[str]) -> Iterator[Server]:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
+from itertools import product
 
 from . import options as shared
 from . import sites_summary
 from .engine import ENGINES
+from .errors import LabError
 from .measuring import KEY, measure
 from .run import Row, Run
 from .setups import SETUPS
@@ -16,7 +18,7 @@ from .statistics import balanced_order
 
 SITES, SITES_QUICK = ["local", "KIT", "LRZ", "DESY", "BNL", "TRIUMF"], ["KIT"]
 DEFAULT_SETUPS = ["local", "direct", "forebay-cold", "forebay-warm", "xcache-cold", "xcache-warm"]
-EVENTS, EVENTS_QUICK = 1000, 20
+EVENTS, EVENTS_QUICK = [1, 100, 1000, 50_000], [20]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -27,11 +29,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--sites", type=shared.names, help="presets of forebay-wan (default: local,KIT,LRZ,DESY,BNL,TRIUMF)"
     )
-    parser.add_argument(
-        "--engines", type=shared.names, default=["pyroot", "uproot"], help=f"some of {','.join(ENGINES)}"
-    )
+    parser.add_argument("--engines", type=shared.names, default=["pyroot"], help=f"some of {','.join(ENGINES)}")
     parser.add_argument("--setups", type=shared.names, default=DEFAULT_SETUPS, help=f"some of {','.join(SETUPS)}")
-    parser.add_argument("--events", type=shared.positive, help=f"events to loop over (default: {EVENTS})")
+    parser.add_argument(
+        "--events", type=shared.numbers, help="numbers of events to loop over (default: 1,100,1000,50000)"
+    )
+    parser.add_argument("--events-in-file", type=shared.positive, help="size of the file (default: the largest number)")
 
 
 @dataclass(frozen=True)
@@ -41,7 +44,7 @@ class Settings:
     sites: list[str]
     engines: list[str]
     setups: list[str]
-    events: int
+    events: list[int]
     events_in_file: int
     xcache: str
     repetitions: int
@@ -52,13 +55,13 @@ class Settings:
         """One row each: set-ups side by side, site by site."""
         for repetition in range(self.repetitions):
             for site in balanced_order(self.sites, repetition, self.seed):
-                for engine in self.engines:
+                for engine, events in product(self.engines, self.events):
                     for setup in balanced_order(self.setups, repetition, self.seed):
                         yield {
                             "path": site,
                             "setup": setup,
                             "engine": engine,
-                            "events": self.events,
+                            "events": events,
                             "tree_cache": "default",
                             "repetition": repetition,
                         }
@@ -67,7 +70,7 @@ class Settings:
 def run(options: argparse.Namespace) -> None:
     """Measures missing rows, checks, and draws."""
     place, programs, settings = shared.place(options), shared.programs(options), _settings(options)
-    results = Run(place.run, "sites", KEY, asdict(settings))
+    results = Run(place.run, "sites", KEY, asdict(settings), shared.deadline(options))
     paths = {site: site for site in settings.sites}
     measure(
         results, settings.cells(), place=place, programs=programs, kind="ttree", xcache=settings.xcache, paths=paths
@@ -78,12 +81,15 @@ def run(options: argparse.Namespace) -> None:
 def _settings(options: argparse.Namespace) -> Settings:
     quick: bool = options.quick
     events = options.events or (EVENTS_QUICK if quick else EVENTS)
+    in_file = options.events_in_file or max(events)
+    if max(events) > in_file:
+        raise LabError(f"--events {max(events)}: the file has {in_file} events; --events-in-file makes a larger one")
     return Settings(
         sites=options.sites or (SITES_QUICK if quick else SITES),
         engines=shared.known("--engines", options.engines, ENGINES),
         setups=shared.known("--setups", options.setups, SETUPS),
         events=events,
-        events_in_file=events,
+        events_in_file=in_file,
         xcache=options.xcache,
         repetitions=shared.repetitions(options),
         seed=options.seed,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import product
 from pathlib import Path
 
 from .loop_summary import engines, overhead
@@ -23,20 +24,25 @@ def write(results: Run) -> None:
 
 def text(rows: Sequence[Row]) -> str:
     """All tables."""
-    return "# Sites\n\n" + "\n".join(table(rows, engine) for engine in engines(rows))
+    both = product(engines(rows), sorted({int(str(row["events"])) for row in rows}))
+    return "# Sites\n\n" + "\n".join(table(rows, engine, events) for engine, events in both)
 
 
-def table(rows: Sequence[Row], engine: str) -> str:
+def table(rows: Sequence[Row], engine: str, events: int) -> str:
     """Wall time by site and set-up, with the overhead over a local file."""
-    mine = [row for row in rows if row["engine"] == engine]
+    mine = [row for row in rows if (row["engine"], row["events"]) == (engine, events)]
     setups = [setup for setup in SETUPS if any(row["setup"] == setup for row in mine)]
     lines = []
     for site, facts in sites(mine).items():
         walls = grouped([row for row in mine if row["path"] == site], ("setup", "events"), "wall_s")
-        events = int(str(facts["events"]))
-        cells = [f"{walls[setup, events]} ({overhead(walls, setup, events)})" for setup in setups]
+        there = [(setup, events) in walls for setup in setups]
+        cells = [
+            f"{walls[setup, events]} ({overhead(walls, setup, events)})" if known else ""
+            for setup, known in zip(setups, there, strict=True)
+        ]
         lines.append([site, f"{facts['rtt_ms']:g}", f"{facts['mbit']:g}", *cells])
-    head = f"## {engine}\n\nWall time in seconds, mean ± standard deviation (overhead over the local file).\n\n"
+    about = "Wall time in seconds, mean ± standard deviation (overhead over the local file)."
+    head = f"## {engine}, {events} events\n\n{about}\n\n"
     return head + markdown(["site", "round trip, ms", "Mbit/s", *setups], lines)
 
 
@@ -47,9 +53,11 @@ def sites(rows: Sequence[Row]) -> dict[str, Row]:
 
 
 def draw(rows: Sequence[Row], directory: Path) -> None:
-    """Draws bars for each engine: one group per site."""
+    """Draws bars for each engine and its largest number of events: one group per site."""
     for engine in engines(rows):
-        _draw_engine([row for row in rows if row["engine"] == engine], engine, directory)
+        mine = [row for row in rows if row["engine"] == engine]
+        largest = max(int(str(row["events"])) for row in mine)
+        _draw_engine([row for row in mine if row["events"] == largest], engine, directory)
 
 
 def _draw_engine(mine: Sequence[Row], engine: str, directory: Path) -> None:

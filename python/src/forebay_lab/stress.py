@@ -7,7 +7,7 @@ import resource
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -29,11 +29,16 @@ COPY_SECONDS = 600
 class Load:
     """The load of a job. Numbers, lengths and offsets of ranges are random; ranges have up to 128 KiB."""
 
-    files: int
+    files_per_job: float
     file_mib: int
     visits: int
     ranges: int
     vector: int
+    """Most ranges of one read; with 1 each range is a read of its own."""
+
+    def files(self, jobs: int) -> int:
+        """Files that so many jobs choose from."""
+        return max(1, round(self.files_per_job * jobs))
 
 
 @dataclass(frozen=True)
@@ -44,10 +49,10 @@ class Data:
     paths: list[str]
 
 
-def prepare(programs: Programs, directory: Path, load: Load, say: Callable[[str], None]) -> Data:
+def prepare(programs: Programs, directory: Path, load: Load, files: int, say: Callable[[str], None]) -> Data:
     """Makes the files that are not there yet. Their contents follow from their names, so that jobs can compare them."""
-    folder = service_directory(directory / "stress" / f"{load.files}x{load.file_mib}MiB")
-    paths = [f"/stress-{number}" for number in range(load.files)]
+    folder = service_directory(directory / "stress" / f"{load.file_mib}MiB")
+    paths = [f"/stress-{number}" for number in range(files)]
     for path in paths:
         file = folder / path[1:]
         if file.is_file() and file.stat().st_size == load.file_mib << 20:
@@ -55,7 +60,7 @@ def prepare(programs: Programs, directory: Path, load: Load, say: Callable[[str]
         command: list[str | Path] = [programs.bench, "make-file", file, f"{load.file_mib}MiB"]
         subprocess.run(command, stdout=subprocess.DEVNULL, timeout=COPY_SECONDS, check=True)
         file.chmod(0o644)
-    say(f"{load.files} files of {load.file_mib} MiB in {folder}")
+    say(f"{files} files of {load.file_mib} MiB in {folder}")
     return Data(folder, paths)
 
 
@@ -68,6 +73,8 @@ class Scene:
         self.load = load
         self._stack = ExitStack()
         self._filled: dict[str, Server] = {}
+        self._held: dict[str, int] = {}
+        """How many of the files, from the first on, each warm cache holds."""
 
     def __enter__(self) -> Scene:
         self.origin = self._stack.enter_context(self.servers.origin(self.data.directory))
@@ -80,11 +87,12 @@ class Scene:
 
     def measure(self, setup: str, jobs: int, seed: int) -> Row:
         """Runs the jobs in a set-up. The row records a server that does not survive them."""
-        with self._target(setup) as server:
+        paths = self.data.paths[: self.load.files(jobs)]
+        with self._target(setup, paths) as server:
             settle(self.origin, server)
             before, origin_before = server.usage(), self.origin.usage()
             client_before, lost = _children_cpu_s(), refaults()
-            rows, taken = self._run(server, jobs, seed)
+            rows, taken = self._run(server, paths, jobs, seed)
             lost_after = refaults()
             survived = server.process.is_running()
             settle(self.origin, *([server] if survived else []))
@@ -96,6 +104,7 @@ class Scene:
                 "setup": setup,
                 "jobs": jobs,
                 **self.servers.path.facts,
+                "files": len(paths),
                 **asdict(self.load),
                 "xcache": self.servers.xcache_settings,
                 "warm_store": file_system(self.servers.warm_directory),
@@ -117,7 +126,9 @@ class Scene:
                 "in_per_s": taken,
             }
 
-    def _run(self, server: Server, jobs: int, seed: int) -> tuple[list[dict[str, Any]], list[int]]:
+    def _run(
+        self, server: Server, paths: Sequence[str], jobs: int, seed: int
+    ) -> tuple[list[dict[str, Any]], list[int]]:
         """The rows of the jobs, and the bytes from the origin in each second."""
         with tempfile.TemporaryDirectory(prefix="forebay-lab-") as directory:
             out = Path(directory) / "rows.jsonl"
@@ -127,9 +138,10 @@ class Scene:
                 "jobs",
                 f"root://{server.address}",
             ]
-            command += [*self.data.paths, "--file-size", f"{self.load.file_mib}MiB", "--jobs", str(jobs)]
+            command += [*paths, "--file-size", f"{self.load.file_mib}MiB", "--jobs", str(jobs)]
             command += ["--visits", str(self.load.visits), "--ranges", str(self.load.ranges)]
-            command += ["--vector", str(self.load.vector), "--seed", str(seed), "--out", str(out)]
+            command += ["--seed", str(seed), "--out", str(out)]
+            command += ["--vector", str(self.load.vector)] if self.load.vector > 1 else []
             with (Path(directory) / "log").open("w+") as log:
                 child = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
                 try:
@@ -157,7 +169,7 @@ class Scene:
         return taken
 
     @contextmanager
-    def _target(self, setup: str) -> Iterator[Server]:
+    def _target(self, setup: str, paths: Sequence[str]) -> Iterator[Server]:
         cache, _, state = setup.partition("-")
         start = self.servers.forebay if cache == "forebay" else self.servers.xcache
         if setup == "direct":
@@ -168,11 +180,13 @@ class Scene:
         else:
             filled = self._filled.get(setup)
             if filled is None or not filled.process.is_running():
-                need_room(self.servers.warm_directory, self.load.files * self.load.file_mib << 20)
                 filled = self._stack.enter_context(start(self.origin, warm=True))
-                for path in self.data.paths:
-                    self.servers.copy(filled, path)
-                self._filled[setup] = filled
+                self._filled[setup], self._held[setup] = filled, 0
+            new = paths[self._held[setup] :]
+            if new:
+                need_room(self.servers.warm_directory, len(new) * self.load.file_mib << 20)
+                self.servers.copy_all(filled, new)
+                self._held[setup] += len(new)
             yield filled
 
 

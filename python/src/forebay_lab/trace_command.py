@@ -161,7 +161,7 @@ def _replay(options: argparse.Namespace) -> None:
 
 def _compare(options: argparse.Namespace) -> None:
     place, programs, settings = shared.place(options), shared.programs(options), _settings(options)
-    run = Run(place.run, experiment.EXPERIMENT, experiment.KEY, settings.parameters())
+    run = Run(place.run, experiment.EXPERIMENT, experiment.KEY, settings.parameters(), shared.deadline(options))
     data = catalogue.prepare(place.data, settings.kind, settings.events_in_file, settings.seed, run.progress)
     record_environment(place.run, programs)
     try:

@@ -75,6 +75,7 @@ def measure(settings: Settings, programs: Programs, place: Place, data: Input, r
         with path_named(programs, name, {name: name}) as path, _scene(settings, programs, place, data, path) as scene:
             for cell in [cell for cell in missing if cell["path"] == name]:
                 done += 1
+                run.deadline.check()
                 row = _row(scene, str(cell["setup"]), ways[str(cell["strategy"])])
                 run.add({**row, **cell})
                 what = f"{name}, {cell['setup']}, {cell['strategy']}"
