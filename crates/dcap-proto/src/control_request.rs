@@ -21,7 +21,7 @@ pub struct ControlRequest {
 pub enum Command {
     Hello(Hello),
     Ping,
-    /// The client leaves.
+    /// Ends the control connection.
     Bye,
     /// Attributes of a path; links are followed in any case, because there are none.
     Stat(Result<Vec<u8>, NameError>),

@@ -20,7 +20,6 @@ pub struct DataAnswer {
 }
 
 impl DataAnswer {
-    /// Of a close.
     pub const CLOSE: Self = Self { command: number::CLOSE };
     pub const LOCATE: Self = Self { command: number::LOCATE };
     pub const SEEK: Self = Self { command: number::SEEK };

@@ -21,7 +21,6 @@ const LEN_LEN: usize = 4;
 /// Length of a part of a vector read.
 const PART_LEN: usize = 12;
 
-/// Numbers of commands.
 pub(crate) mod number {
     pub(crate) const WRITE: i32 = 1;
     pub(crate) const READ: i32 = 2;

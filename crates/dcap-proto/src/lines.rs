@@ -2,7 +2,7 @@
 
 use crate::received::Received;
 
-/// Longest line: a name of the longest path with each byte percent-encoded, and options beside it.
+/// Longest line: a name of the longest path with each byte percent-encoded, followed by options.
 pub const LINE_LEN_MAX: usize = 16 << 10;
 
 /// Cuts the bytes of a control connection into lines. Pass bytes to [`Lines::handle_bytes`], then take lines until there are no more.
