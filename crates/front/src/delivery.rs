@@ -44,10 +44,10 @@ pub async fn deliver_file(
             consume_budget().await;
         }
         let piece = ByteRange::at(position, (range.end() - position).min(FILE_PIECE_LEN));
-        // Mostly the socket takes all at once. Only the rest needs a future with a timer.
+        // Mostly the socket takes all at once. The rest needs a future with a timer, for which idle connections have no memory.
         let rest = forebay_net::send_file_now(socket, file, piece)?;
         if !rest.is_empty() {
-            deliver_within(stall_max, forebay_net::send_file(socket, file, rest)).await?;
+            Box::pin(deliver_within(stall_max, forebay_net::send_file(socket, file, rest))).await?;
         }
         position = piece.end();
     }

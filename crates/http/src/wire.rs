@@ -73,23 +73,14 @@ impl Wire for Stream {
         hint: SendHint,
         terms: &Terms,
     ) -> Result<(), DeliveryError> {
-        match Self::plain(self) {
-            Some(socket) => {
-                // Mostly the socket takes all at once. Only the rest needs a future with a timer.
-                let mut rest = forebay_net::send_now(socket, waiting.bytes(), hint)?;
-                let _held = if rest.is_empty() { None } else { terms.memory.hold(waiting.capacity()) };
-                while !rest.is_empty() {
-                    let (piece, behind) = rest.split_at(rest.len().min(ASSEMBLY_LEN));
-                    deliver_within(terms.stall_max, forebay_net::send_all(socket, piece, hint)).await?;
-                    rest = behind;
-                }
-            }
-            None => {
-                let _held = terms.memory.hold(waiting.capacity());
-                for piece in waiting.bytes().chunks(ASSEMBLY_LEN) {
-                    deliver_within(terms.stall_max, self.send_all(piece)).await?;
-                }
-            }
+        let rest = match Self::plain(self) {
+            Some(socket) => forebay_net::send_now(socket, waiting.bytes(), hint)?,
+            None => waiting.bytes(),
+        };
+        if !rest.is_empty() {
+            let _held = terms.memory.hold(waiting.capacity());
+            // Mostly the socket takes all at once. The rest needs a future with a timer, for which idle connections have no memory.
+            Box::pin(send_in_time(self, rest, hint, terms)).await?;
         }
         waiting.clear();
         Ok(())
@@ -112,4 +103,15 @@ impl Wire for Stream {
             Ok(_) => std::future::pending().await,
         }
     }
+}
+
+/// Sends all of `bytes`, each piece within the time limit.
+async fn send_in_time(stream: &Stream, bytes: &[u8], hint: SendHint, terms: &Terms) -> Result<(), DeliveryError> {
+    for piece in bytes.chunks(ASSEMBLY_LEN) {
+        match stream.plain() {
+            Some(socket) => deliver_within(terms.stall_max, forebay_net::send_all(socket, piece, hint)).await?,
+            None => deliver_within(terms.stall_max, stream.send_all(piece)).await?,
+        }
+    }
+    Ok(())
 }
