@@ -13,10 +13,8 @@ from harness.forebay import BLOCK, Forebay
 from harness.ground import Ground
 
 FILE = "/data/file.bin"
-VECTOR_FILE = "/data/vector.bin"
 FILES = {
     FILE: Pattern(40 * BLOCK + 1234, 71),
-    VECTOR_FILE: Pattern(200 * BLOCK, 70),
     "/data/empty.bin": Pattern(0, 72),
     "/data/small.bin": Pattern(5000, 73),
     "/data/a b%20+é.bin": Pattern(70_000, 74),

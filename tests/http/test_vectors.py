@@ -9,15 +9,15 @@ from pathlib import Path
 import pytest
 
 from harness import xrootd
+from harness.content import Pattern
 from harness.forebay import BLOCK, Forebay
 from harness.ground import Ground, program
 from harness.http_client import Connection, parts_of
 from harness.relay import Relay
 from harness.waiting import until
 
-from .conftest import FILES, VECTOR_FILE
-
-CONTENT = FILES[VECTOR_FILE]
+VECTOR_FILE = "/vector.bin"
+CONTENT = Pattern(200 * BLOCK, 70)
 RANGES = 64
 RANGE_LEN = 3000
 STRIDE = 3 * BLOCK + 77
@@ -33,11 +33,19 @@ def davix_vector(ground: Ground) -> Path:
     return built
 
 
+@pytest.fixture(scope="module")
+def origin(ground: Ground) -> xrootd.Origin:
+    """The origin of the file."""
+    directory = ground.directory("vector")
+    CONTENT.write(directory / VECTOR_FILE[1:])
+    return xrootd.plain(ground, directory)
+
+
 def test_all_cold_ranges_of_a_request_are_requested_at_once(
-    cache_of: Callable[..., Forebay], http_origin: xrootd.Origin
+    cache_of: Callable[..., Forebay], origin: xrootd.Origin
 ) -> None:
     asked = ",".join(f"{offset}-{offset + length - 1}" for offset, length in SPANS)
-    with Relay(("127.0.0.1", http_origin.port)) as relay, Connection(cache_of(relay.url)) as client:
+    with Relay(("127.0.0.1", origin.port)) as relay, Connection(cache_of(relay.url)) as client:
         # The session with the origin exists, and the file is open.
         assert client.ask("GET", VECTOR_FILE, {"Range": "bytes=-1"}).status == 206
         relay.forget()
@@ -60,7 +68,10 @@ def test_all_cold_ranges_of_a_request_are_requested_at_once(
     ]
 
 
-def test_davix_reads_a_vector_cold_and_warm(cache: Forebay, davix_vector: Path) -> None:
+def test_davix_reads_a_vector_cold_and_warm(
+    cache_of: Callable[..., Forebay], origin: xrootd.Origin, davix_vector: Path
+) -> None:
+    cache = cache_of(origin.url)
     expected = b"".join(CONTENT.read(offset, length) for offset, length in SPANS)
     numbers = [str(number) for span in SPANS for number in span]
     for temperature in ("cold", "warm"):
