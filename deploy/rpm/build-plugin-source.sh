@@ -18,7 +18,8 @@ pack "$work" "$name" "$work/rpm/SOURCES/$name.tar.xz"
 sed "s/@VERSION@/$version/g; s/@DATE@/$date/" deploy/rpm/forebay-plugin.spec.in >"$work/rpm/SPECS/forebay-plugin.spec"
 # Both are in the package as they are, with their times.
 touch --date="@$SOURCE_DATE_EPOCH" "$work/rpm/SOURCES/$name.tar.xz" "$work/rpm/SPECS/forebay-plugin.spec"
-rpmbuild --quiet --nodeps --define "_topdir $work/rpm" --undefine dist -bs "$work/rpm/SPECS/forebay-plugin.spec"
+# Relative: rpmbuild keeps the commands of the spec with their paths in the package.
+(cd "$work/rpm" && rpmbuild --quiet --nodeps --define "_topdir ." --undefine dist -bs SPECS/forebay-plugin.spec)
 mkdir -p "$output"
 rm -f "$output"/forebay-plugin-*.src.rpm
 cp "$work/rpm/SRPMS/$name-1.src.rpm" "$output/"
