@@ -17,7 +17,7 @@ from .conftest import FILE, FILES
 
 IDLE = 2000
 BYTES_MAX = 12 << 10
-"""For each connection, within the server: 5 to 9 KiB were seen, because memory of closed files may stay with the process."""
+"""For each connection, within the server. 5 to 9 KiB were seen: memory of closed files may stay with the process."""
 READ_LEN = 4096
 
 
