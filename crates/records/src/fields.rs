@@ -72,7 +72,12 @@ pub const FIELDS: &[Field] = &[
     field("client_domain", Kind::Name, ALL, "domain of the host name; the /24 or /48 network of an address"),
     field("client_ip", Kind::Address, ALL, "address of the connection"),
     field("ipv6", Kind::Flag, ALL, "whether that is an address of IPv6"),
-    field("protocol", Kind::Name, ALL, "`xroot` (also within TLS), `http` or `https`, as in the accounting streams"),
+    field(
+        "protocol",
+        Kind::Name,
+        ALL,
+        "`xroot` (also within TLS), `http`, `https` or `dcap`, as in the accounting streams",
+    ),
     field("appinfo", Kind::Name, ALL, "program, as the client states it"),
     field("file_lfn", Kind::Name, ALL, "path, as the client has asked for it"),
     field("file_size", Kind::Count, "all, if known", "bytes"),
