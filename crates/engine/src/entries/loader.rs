@@ -343,7 +343,10 @@ async fn create_entry(
         };
         Ok::<_, StoreError>(entry.map(|entry| {
             creating.note_created(&key, &entry);
-            StoredEntry::new(entry, Trust::Given)
+            let stored = StoredEntry::new(entry, Trust::Given);
+            // What was created with it knows of no use, and nothing may ever be written to it.
+            stored.record.lock().note_change();
+            stored
         }))
     });
     let Ok(created) = tokio::time::timeout(DISK_WAIT_MAX, created).await else {

@@ -58,6 +58,19 @@ fn a_file_that_was_closed_is_opened_again_without_its_record() {
 }
 
 #[test]
+fn the_first_use_of_an_empty_file_is_recorded() {
+    run(async {
+        let root = tempfile::tempdir().unwrap();
+        let options = Options { uses_interval: NEVER, ..options() };
+        let house = House::build_with(root.path(), MemoryOrigin::new(0), options);
+        drop(house.open("/f").await);
+        until(|| open_data_files(root.path()) == 0).await;
+        let record = record(root.path(), "f.cinfo");
+        assert_eq!((record.access_count, opens_of(&record)), (1, 1));
+    });
+}
+
+#[test]
 fn files_leave_the_table_as_others_are_closed() {
     const FILES: usize = 4500;
     // Some of each part of the table stay until the next regular look at all files.
