@@ -1,4 +1,4 @@
-"""Connections that wait for their next request hold little memory."""
+"""Connections that wait for their next request hold little memory, and no open file that another one needs."""
 
 from __future__ import annotations
 
@@ -71,3 +71,12 @@ def test_an_idle_connection_holds_little_memory(descriptors: None, roomy: Foreba
         )
         last = clients[-1].ask("GET", FILE, {"Range": f"bytes={start}-{start + READ_LEN - 1}"})
         assert (last.status, last.body) == (206, expected)
+
+
+def test_connections_that_wait_leave_open_files_to_others(serve: Callable[..., Forebay], http_data: Path) -> None:
+    limits = {"handles_per_address_max": 4}
+    server = serve({"server": limits, "export": [{"path": "/", "directory": str(http_data)}]})
+    with ExitStack() as held:
+        for _ in range(12):
+            reply = held.enter_context(Connection(server)).ask("GET", FILE, {"Range": "bytes=5-99"})
+            assert (reply.status, reply.body) == (206, FILES[FILE].read(5, 95))

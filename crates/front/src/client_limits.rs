@@ -173,6 +173,11 @@ impl HandleShare {
         self.taken.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).ok()?;
         Some(HandlePlace { taken: Arc::clone(&self.taken) })
     }
+
+    /// Whether half of the share is taken: a file that stays open only in case it is asked for again may cost another one its place.
+    pub fn is_scarce(&self) -> bool {
+        self.taken.load(Ordering::Relaxed) > self.max / 2
+    }
 }
 
 impl Drop for HandlePlace {

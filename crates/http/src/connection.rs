@@ -212,7 +212,7 @@ impl Connection {
                     self.input.consume(consumed);
                     // The time of a request counts from the answer to the one before.
                     self.waits_since = Instant::now();
-                    self.context.peer.files.note_answer(self.waits_since.into_std());
+                    self.context.peer.note_answer(self.waits_since.into_std());
                 }
             }
             if self.context.output.is_full() {

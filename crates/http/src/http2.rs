@@ -108,7 +108,7 @@ impl Session {
             },
             Some(_) = self.answers.join_next() => {
                 let now = Instant::now();
-                self.peer.files.note_answer(now.into_std());
+                self.peer.note_answer(now.into_std());
                 if self.answers.is_empty() {
                     self.idle_since = now;
                 }

@@ -112,6 +112,11 @@ impl<F: Clone, P> OpenFiles<F, P> {
         }
     }
 
+    /// Closes all files, those too that may be asked for again.
+    pub(crate) fn close_all(&self) {
+        *self.files.lock() = Vec::new();
+    }
+
     /// Closes the files that are not in use any more.
     pub(crate) fn close_unused(&self, now: Instant) {
         let mut files = self.files.lock();

@@ -11,6 +11,7 @@ use std::{
         Arc,
         atomic::{AtomicU32, Ordering},
     },
+    time::Instant,
 };
 use tokio::sync::OnceCell;
 
@@ -66,6 +67,15 @@ impl Peer {
 
     pub(crate) const fn is_tls(&self) -> bool {
         self.tls.is_some()
+    }
+
+    /// An answer was given at `now`. Files stay open between requests only as long as other connections of the client do not need
+    /// their places.
+    pub(crate) fn note_answer(&self, now: Instant) {
+        self.files.note_answer(now);
+        if self.handle_share.is_scarce() {
+            self.files.close_all();
+        }
     }
 
     pub(crate) fn note_refused_token(&self) {
