@@ -103,6 +103,10 @@ impl<W: Wire> Context<W> {
             }
             if self.output.is_full() {
                 self.output.flush(&mut self.wire).await?;
+                // Otherwise the next buffer grows, and is copied, several times.
+                if !others.is_empty() {
+                    self.output.expect(content.len);
+                }
             }
         }
         self.end_parts(content);
