@@ -215,6 +215,20 @@ impl Tls {
         Poll::Ready(Ok(()))
     }
 
+    /// Encrypts a piece of `bytes`. It is sent together with those after it, or by a flush: the libraries write each frame in several
+    /// pieces.
+    fn poll_write(&mut self, socket: &TcpStream, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        let session = self.session.get_mut();
+        while session.wire_mut().unsent().len() >= ENCRYPT_LEN {
+            if !send_encrypted(socket, session)? {
+                ready!(socket.poll_write_ready(context))?;
+            }
+        }
+        let (piece, _) = bytes.split_at(bytes.len().min(ENCRYPT_LEN));
+        session.write(piece)?;
+        Poll::Ready(Ok(piece.len()))
+    }
+
     async fn send_slices(&self, socket: &TcpStream, slices: &[IoSlice<'_>]) -> io::Result<()> {
         for slice in slices {
             for piece in slice.chunks(ENCRYPT_LEN) {
@@ -291,12 +305,10 @@ impl AsyncRead for Stream {
 
 impl AsyncWrite for Stream {
     fn poll_write(self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        loop {
-            let taken_len = self.try_send(bytes)?;
-            if taken_len > 0 || bytes.is_empty() {
-                return Poll::Ready(Ok(taken_len));
-            }
-            ready!(self.socket.poll_write_ready(context))?;
+        let Self { socket, tls } = self.get_mut();
+        match tls {
+            None => Pin::new(socket).poll_write(context, bytes),
+            Some(tls) => tls.poll_write(socket, context, bytes),
         }
     }
 
