@@ -14,7 +14,8 @@ use tokio::{sync::mpsc, task::unconstrained};
 /// Page sums cover pages that end at multiples of this offset, in bytes.
 const PAGE_LEN: u64 = 4096;
 
-/// A boxed future, as trait objects need it.
+/// A boxed future, as trait objects need it. So do public functions with much behind them: the code of an `async fn`, and of all that
+/// it awaits, is compiled once more in each crate that awaits it.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// The answer of an origin, once it comes.

@@ -7,6 +7,7 @@ use crate::{
     namespace::routes::{OriginTarget, Target},
     upkeep::examination::Behind,
 };
+use forebay_origin::BoxFuture;
 
 impl Engine {
     /// The checksum of a file: computed here if the cache holds all of it, else requested from the origin; computed
@@ -14,7 +15,16 @@ impl Engine {
     ///
     /// # Errors
     /// As for [`Engine::open`]; also when the algorithm is not known.
-    pub async fn checksum(
+    pub fn checksum<'a>(
+        &'a self,
+        request: &'a OpenRequest,
+        caller: &'a Caller,
+        algorithm: Option<&'a str>,
+    ) -> BoxFuture<'a, Result<Checksum, Error>> {
+        Box::pin(self.find_checksum(request, caller, algorithm))
+    }
+
+    async fn find_checksum(
         &self,
         request: &OpenRequest,
         caller: &Caller,

@@ -23,7 +23,7 @@ use crate::{
         sync,
     },
 };
-use forebay_origin::ListDetail;
+use forebay_origin::{BoxFuture, ListDetail};
 use forebay_store::{Disk, PartSet, VolumeInfo};
 use forebay_telemetry::{Metrics, Observers};
 use forebay_types::Lfn;
@@ -104,7 +104,11 @@ impl Engine {
 
     /// Waits for fills that are under way, for a bounded time, and syncs everything to disk. Called last, when no front
     /// serves any more.
-    pub async fn shutdown(&self) {
+    pub fn shutdown(&self) -> BoxFuture<'_, ()> {
+        Box::pin(self.stop())
+    }
+
+    async fn stop(&self) {
         // First of all: prefetches and completions stop, so that only fills with readers remain to be waited for.
         self.inner.context.admission.stop();
         if tokio::time::timeout(FILLS_END_TIME_MAX, self.inner.context.fills_ended()).await.is_err() {
@@ -163,7 +167,16 @@ impl Engine {
     ///
     /// # Errors
     /// As for [`Engine::open`]; also when the path is not a directory.
-    pub async fn list(&self, request: &OpenRequest, caller: &Caller, detail: ListDetail) -> Result<Listing, Error> {
+    pub fn list<'a>(
+        &'a self,
+        request: &'a OpenRequest,
+        caller: &'a Caller,
+        detail: ListDetail,
+    ) -> BoxFuture<'a, Result<Listing, Error>> {
+        Box::pin(self.find_entries(request, caller, detail))
+    }
+
+    async fn find_entries(&self, request: &OpenRequest, caller: &Caller, detail: ListDetail) -> Result<Listing, Error> {
         let context = &self.inner.context;
         match self.target(request, &caller.delegation)? {
             Target::Local { tree, lfn } => {

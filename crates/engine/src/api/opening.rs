@@ -19,6 +19,7 @@ use crate::{
     transfer::complete_file,
 };
 use forebay_cache::{Action, CacheKey, CachingDecision, Decision};
+use forebay_origin::BoxFuture;
 use forebay_store::Holder;
 use forebay_telemetry::{Decided, FileEvents as _, OpenPurpose, RedirectedEvent};
 use forebay_types::{Endpoint, FileKind, FileStat};
@@ -94,7 +95,17 @@ impl Engine {
         self.open_as(request, caller, redirects, OpenPurpose::Read).await
     }
 
-    async fn open_as(
+    fn open_as<'a>(
+        &'a self,
+        request: &'a OpenRequest,
+        caller: &'a Arc<Caller>,
+        redirects: Redirects,
+        purpose: OpenPurpose,
+    ) -> BoxFuture<'a, Result<Opening, Error>> {
+        Box::pin(self.find_and_open(request, caller, redirects, purpose))
+    }
+
+    async fn find_and_open(
         &self,
         request: &OpenRequest,
         caller: &Arc<Caller>,
@@ -104,7 +115,7 @@ impl Engine {
         // Rare ways are on the heap, so that the future of a hit stays small: it is moved several times.
         if request.is_of_directory {
             // A file is refused by its stat.
-            Box::pin(self.stat(request, caller)).await?;
+            self.stat(request, caller).await?;
             return Err(Error::IsDirectory { lfn: request.lfn.clone() });
         }
         let mut may_switch = false;
@@ -203,7 +214,11 @@ impl Engine {
     ///
     /// # Errors
     /// As for [`Engine::open`]; also when a name that can be that of a directory only is that of a file.
-    pub async fn stat(&self, request: &OpenRequest, caller: &Caller) -> Result<FileStat, Error> {
+    pub fn stat<'a>(&'a self, request: &'a OpenRequest, caller: &'a Caller) -> BoxFuture<'a, Result<FileStat, Error>> {
+        Box::pin(self.find_stat(request, caller))
+    }
+
+    async fn find_stat(&self, request: &OpenRequest, caller: &Caller) -> Result<FileStat, Error> {
         let stat = match self.target(request, &caller.delegation)? {
             Target::Local { tree, lfn } => self.blocking(lfn, move |lfn| tree.stat(lfn)).await?,
             Target::Origin(target) => {

@@ -11,7 +11,7 @@ use crate::{
         vector_window::VectorWindow,
     },
 };
-use forebay_origin::OriginFile;
+use forebay_origin::{BoxFuture, OriginFile};
 use forebay_telemetry::DropReason;
 use forebay_types::{BlockIndex, ByteRange, Outcome};
 use std::{collections::VecDeque, io, sync::Arc, time::Duration};
@@ -120,7 +120,11 @@ impl Read {
         })
     }
 
-    async fn next_cached(&mut self, file: &Arc<CachedFile>) -> Result<(Segment, Outcome), Error> {
+    fn next_cached<'a>(&'a mut self, file: &'a Arc<CachedFile>) -> BoxFuture<'a, Result<(Segment, Outcome), Error>> {
+        Box::pin(self.take_next(file))
+    }
+
+    async fn take_next(&mut self, file: &Arc<CachedFile>) -> Result<(Segment, Outcome), Error> {
         self.begin();
         loop {
             self.plan_ahead(file);

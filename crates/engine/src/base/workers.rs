@@ -16,6 +16,11 @@ pub enum Workers {
 impl Workers {
     /// Starts `work`. It continues if the handle is dropped; a panic in it shows as the handle's error.
     pub(crate) fn start<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> JoinHandle<T> {
+        self.start_boxed(Box::new(work))
+    }
+
+    /// A task of each type of result: one of each closure would be a hundred times the same code.
+    fn start_boxed<T: Send + 'static>(&self, work: Box<dyn FnOnce() -> T + Send>) -> JoinHandle<T> {
         match self {
             Self::Pool => tokio::task::spawn_blocking(work),
             Self::Inline(delay) => {
