@@ -44,6 +44,7 @@ class Step:
     name: str
     after: tuple[str, ...] = ()
     seconds: float = 0.0
+    processor_seconds: float = 0.0
     tests: int = 0
     state: str = "not run"
     passed: threading.Event = field(default_factory=threading.Event)
@@ -104,7 +105,7 @@ class Run:
                     command, cwd=REPOSITORY, stdout=log, stderr=subprocess.STDOUT, start_new_session=True
                 )
                 self.running.add(process)
-            status = process.wait()
+            status, step.processor_seconds = wait_with_usage(process)
         step.seconds = time.monotonic() - started
         step.tests = count_tests(step.log.read_text(errors="replace"))
         with self.lock:
@@ -134,11 +135,19 @@ class Run:
 
     def table(self) -> str:
         """Steps, tests and times."""
-        rows = [f"{'step':<14}{'result':<10}{'tests':>7}{'seconds':>9}"]
+        rows = [f"{'step':<14}{'result':<10}{'tests':>7}{'seconds':>9}{'processor':>11}"]
         for step in self.steps.values():
             tests = str(step.tests) if step.tests else ""
-            rows.append(f"{step.name:<14}{step.state:<10}{tests:>7}{step.seconds:>9.0f}")
+            rows.append(f"{step.name:<14}{step.state:<10}{tests:>7}{step.seconds:>9.0f}{step.processor_seconds:>11.0f}")
         return "\n".join(rows)
+
+
+def wait_with_usage(process: subprocess.Popen[bytes]) -> tuple[int, float]:
+    """Waits for a process; its status, and the processor time of it and its descendants in seconds."""
+    _, status, used = os.wait4(process.pid, 0)
+    # So that nothing else waits for it, or sends a signal to another process of this number.
+    process.returncode = os.waitstatus_to_exitcode(status)
+    return process.returncode, used.ru_utime + used.ru_stime
 
 
 def count_tests(output: str) -> int:
