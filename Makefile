@@ -116,7 +116,7 @@ blackbox: $(if $(READY),,setup $(BINARY) bench-tools plugin deb) ## the release 
 
 # The load generator and the emulated networks, as tests use them: without the optimization that measurements need.
 bench-tools: libraries
-	$(CARGO) build --quiet --locked -p forebay-bench
+	$(CARGO) build --quiet --locked -p forebay-bench --bins --tests
 
 lab: setup $(BINARY) ## the published measurements, made again here: hours; NAME=... continues a run, MINUTES=55 ends after that time, LAB="loop --engines uproot" does a part
 	$(CARGO) build --quiet --release --locked -p forebay-bench
