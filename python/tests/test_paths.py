@@ -69,5 +69,27 @@ def test_ways_of_reading_are_compared_over_a_path(lab: Lab, capsys: pytest.Captu
     assert ("10 rows were not measured, on these paths: FZU-Pilsen" in text) != PERMITTED
 
 
+def test_a_job_is_read_over_dcap(lab: Lab, capsys: pytest.CaptureFixture[str]) -> None:
+    run = run_over_paths(lab, capsys, "dcap")
+    if not PERMITTED:
+        return
+    rows = {(str(row["setup"]), str(row["way"])): row for row in read_rows(run / "dcap.jsonl")}
+    assert len(rows) == 18, "three ways of a local file, five in three set-ups"
+    for way in ("off", "on", "on, vectors"):
+        same = {row["checksum"] for (_, known), row in rows.items() if known.removesuffix(", read-ahead") == way}
+        assert len(same) == 1, way
+        assert rows["remote", way]["calls"] == rows["local", way]["calls"]
+
+    def moved(setup: str, way: str) -> int:
+        return int(str(rows[setup, way]["distant_bytes"]))
+
+    asked = int(str(rows["local", "off"]["bytes"]))
+    assert moved("remote", "off") >= asked, "the distant server sends what the job reads"
+    assert moved("remote", "off, read-ahead") > moved("remote", "off")
+    assert moved("cache-cold", "off") >= asked
+    assert max(moved("cache-warm", way) for setup, way in rows if setup == "cache-warm") < asked / 10
+    assert "| cache-warm | on, vectors |" in (run / "dcap.md").read_text()
+
+
 def _read(row: Row) -> tuple[object, ...]:
     return row["setup"], row["strategy"], row["calls"], row["bytes"]

@@ -10,7 +10,7 @@ from forebay_lab.patterns import pictures, recorder, strace, stream
 from forebay_lab.patterns.measures import covered, measure
 from forebay_lab.patterns.replay import Target, differences
 from forebay_lab.patterns.schedule import plan, thinking_s
-from forebay_lab.patterns.strategies import read_ahead, single_reads
+from forebay_lab.patterns.strategies import joined_reads, read_ahead, single_reads
 from forebay_lab.patterns.trace import Kind, Operation, Range, Trace, TraceError
 
 URL = "root://here//a.root"
@@ -114,6 +114,14 @@ def test_single_reads_follow_each_other_without_thinking() -> None:
     assert all(call.kind is not Kind.VECTOR for call in single.operations)
     assert thinking_s(single) == thinking_s(one)
     assert [step.think_s for step in plan(single)] == [0, 1, 0, 3, 1]
+
+
+def test_neighbours_in_a_vector_are_read_together() -> None:
+    one = trace(opened(), read(2, 4, (0, 10), (50, 5), (99, 1), (150, 10), (900, 200)), read(7, 8, (90, 1)), closed(9))
+    joined = joined_reads(one, 100)
+    assert asked(joined) == [[(0, 55)], [(99, 61)], [(900, 200)], [(90, 1)]]
+    assert all(call.kind is not Kind.VECTOR for call in joined.operations)
+    assert thinking_s(joined) == thinking_s(one)
 
 
 def test_differences_name_the_first_read_that_is_not_the_same() -> None:

@@ -173,6 +173,32 @@ def test_the_comparison_of_strategies_follows_from_the_raw_rows(tmp_path: Path) 
         assert cells["CPU efficiency, %"] == f"{100 / wall_s:.1f}"
 
 
+def test_the_job_over_dcap_follows_from_the_raw_rows(tmp_path: Path) -> None:
+    walls = {("local", "off"): 2.0, ("local", "on"): 1.6, ("remote", "off"): 8.0, ("cache-warm", "off"): 2.5}
+    rows: list[Row] = [
+        {
+            "experiment": "dcap",
+            "path": "FZU-Pilsen",
+            "setup": setup,
+            "way": way,
+            "repetition": 0,
+            "wall_s": wall_s,
+            "think_s": 1.5,
+            "calls": 40,
+            "bytes": 1000,
+            "distant_bytes": {"local": 0, "remote": 1200, "cache-warm": 10}[setup],
+        }
+        for (setup, way), wall_s in walls.items()
+    ]
+    page = report_on(make_run(tmp_path / "run", {"dcap": rows}))
+    tables = [table for table in page.tables if table[0][:3] == ["set-up", "TTreeCache", "wall, s"]]
+    assert len(tables) == 2, "on the page of the study, and in the section of the experiment"
+    for table in tables:
+        assert [row[:2] for row in table[1:]] == [list(key) for key in walls]
+        assert table[3] == ["remote", "off", "8", "20", "120", "18.8", "40"]
+        assert table[4] == ["cache-warm", "off", "2.5", "64", "1", "60.0", "40"]
+
+
 def test_sites_round_trips_and_stress_follow_from_the_raw_rows(tmp_path: Path) -> None:
     path: dict[str, object] = {"rtt_ms": 95.0, "mbit": 137.0, "tree_cache": "on", "read_bytes": 8_000_000}
     sites = loop_rows({"local": [1.0, 1.1, 0.9], "direct": [4.0, 4.2, 3.8]}, **path)

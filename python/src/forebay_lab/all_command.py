@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from types import ModuleType
 
-from . import loop_command, report_command, rtt_command, sites_command, stress_command, trace_command
+from . import dcap_command, loop_command, report_command, rtt_command, sites_command, stress_command, trace_command
 from . import options as shared
 from .errors import LabError
 
@@ -15,6 +15,7 @@ EXPERIMENTS: tuple[tuple[ModuleType, tuple[str, ...]], ...] = (
     (trace_command, ("compare",)),
     (sites_command, ()),
     (rtt_command, ()),
+    (dcap_command, ()),
 )
 """Experiments that need root come last."""
 

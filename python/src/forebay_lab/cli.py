@@ -10,6 +10,7 @@ from types import ModuleType
 
 from . import (
     all_command,
+    dcap_command,
     inputs_command,
     loop_command,
     report_command,
@@ -27,6 +28,7 @@ COMMANDS: dict[str, ModuleType] = {
     "rtt": rtt_command,
     "stress": stress_command,
     "trace": trace_command,
+    "dcap": dcap_command,
     "report": report_command,
     "all": all_command,
 }

@@ -38,10 +38,16 @@ class Server:
     kind: str
     address: str
     process: Process
+    dcap_address: str = ""
+    """Of Forebay, if it speaks dCap."""
 
     def url(self, path: str) -> str:
         """URL of a file given by its absolute path."""
         return f"root://{self.address}/{path}"
+
+    def dcap_url(self, path: str) -> str:
+        """URL of a file over dCap."""
+        return f"dcap://{self.dcap_address}{path}"
 
     def usage(self) -> Usage:
         """Resources used so far."""
@@ -97,19 +103,24 @@ class Servers:
                 yield server
 
     @contextmanager
-    def forebay(self, origin: Server, *, direct: bool = False, warm: bool = False) -> Iterator[Server]:
+    def forebay(
+        self, origin: Server, *, direct: bool = False, warm: bool = False, dcap: bool = False
+    ) -> Iterator[Server]:
         """Forebay with an empty store, at the near end; with `direct` clients are sent to complete files.
 
         With `warm` the store is in memory.
         """
-        with self._directory_of("forebay-store", warm=warm) as store, self._directory_of("forebay") as directory:
-            settings = directory / "forebay.toml"
-            settings.write_text(_forebay_settings(origin, store, self.path.near.address, direct=direct))
-            argv: list[str | Path] = [self.programs.forebay, "serve", "--config", settings]
-            enter = self.path.near.enter
-            with Process("forebay", argv, directory, before=enter, keep_user=True) as process:
-                port = process.wait_for_line(r"^ready root://.*:(\d+)$")[1]
-                yield Server("forebay", f"{self.path.near.address}:{port}", process)
+        with self._directory_of("forebay-store", warm=warm) as store:
+            lines = _cache_settings(origin, store, self.path.near.address, direct=direct)
+            with self._forebay("forebay", self.path.near, lines, dcap=dcap) as server:
+                yield server
+
+    @contextmanager
+    def dcap_server(self, data: Path) -> Iterator[Server]:
+        """A file server that speaks dCap, at the far end: Forebay with an exported directory."""
+        lines = ["[[export]]", f"directory = {json.dumps(str(data))}"]
+        with self._forebay("dcap-server", self.path.far, lines, dcap=True) as server:
+            yield server
 
     def fill(self, server: Server, path: str) -> None:
         """Reads a whole file through a cache, and waits until the cache has stopped working on it."""
@@ -146,6 +157,20 @@ class Servers:
             )
         if done.returncode != 0:
             raise LabError(f"xrdcp of {urls[0]} failed: {done.stderr.strip()[-1000:]}; log: {server.process.log}")
+
+    @contextmanager
+    def _forebay(self, kind: str, place: network.Place, lines: list[str], *, dcap: bool) -> Iterator[Server]:
+        with self._directory_of(kind) as directory:
+            settings = directory / "forebay.toml"
+            # libdcap does not connect to the ports that a system assigns.
+            dcap_address = f"{place.address}:{free_port()}" if dcap else ""
+            listen = [f"[dcap]\nlisten = [{json.dumps(dcap_address)}]"] if dcap else []
+            text = ["[server]", f'listen = ["{place.address}:0"]', *listen, *lines, ""]
+            settings.write_text("\n".join(text))
+            argv: list[str | Path] = [self.programs.forebay, "serve", "--config", settings]
+            with Process(kind, argv, directory, before=place.enter, keep_user=True) as process:
+                port = process.wait_for_line(r"^ready root://.*:(\d+)$")[1]
+                yield Server(kind, f"{place.address}:{port}", process, dcap_address)
 
     @contextmanager
     def _xrootd(self, kind: str, place: network.Place, lines: list[str]) -> Iterator[Server]:
@@ -195,10 +220,8 @@ def settle(*servers: Server) -> None:
         before = after
 
 
-def _forebay_settings(origin: Server, store: Path, address: str, *, direct: bool) -> str:
+def _cache_settings(origin: Server, store: Path, address: str, *, direct: bool) -> list[str]:
     lines = [
-        "[server]",
-        f'listen = ["{address}:0"]',
         "[store]",
         f"path = {json.dumps(str(store))}",
         "[memory]",
@@ -208,4 +231,4 @@ def _forebay_settings(origin: Server, store: Path, address: str, *, direct: bool
     ]
     if direct:
         lines += ['direct = "complete"', "[direct]", 'file_mode = "0644"', f'clients = ["{address}"]']
-    return "\n".join([*lines, ""])
+    return lines

@@ -69,7 +69,7 @@ def measure(settings: Settings, programs: Programs, place: Place, data: Input, r
     missing = missing_cells(settings, run)
     if not missing:
         return
-    ways = compare.changed(_traces(settings, programs, place, data, run))
+    ways = compare.changed(recorded_jobs(settings, programs, place, data, run))
     done = 0
     for name in dict.fromkeys(str(cell["path"]) for cell in missing):
         with path_named(programs, name, {name: name}) as path, _scene(settings, programs, place, data, path) as scene:
@@ -93,13 +93,7 @@ def traces(directory: Path) -> dict[bool, Trace]:
     return {cached: Trace.load(file) for cached, file in files.items() if file.exists()}
 
 
-@contextmanager
-def _scene(settings: Settings, programs: Programs, place: Place, data: Input, path: network.Path) -> Iterator[Scene]:
-    with place.work() as work, Scene(Servers(programs, work, path, xcache=settings.xcache), data) as scene:
-        yield scene
-
-
-def _traces(settings: Settings, programs: Programs, place: Place, data: Input, run: Run) -> dict[bool, Trace]:
+def recorded_jobs(settings: Settings, programs: Programs, place: Place, data: Input, run: Run) -> dict[bool, Trace]:
     """Records the jobs at an origin on loopback, if not done yet: a resumed run replays the same."""
     recorded = traces(run.directory)
     if len(recorded) == len(TRACES):
@@ -112,6 +106,12 @@ def _traces(settings: Settings, programs: Programs, place: Place, data: Input, r
     for cached, trace in recorded.items():
         trace.save(run.directory / f"{TRACES[cached]}.trace")
     return recorded
+
+
+@contextmanager
+def _scene(settings: Settings, programs: Programs, place: Place, data: Input, path: network.Path) -> Iterator[Scene]:
+    with place.work() as work, Scene(Servers(programs, work, path, xcache=settings.xcache), data) as scene:
+        yield scene
 
 
 def _row(scene: Scene, setup: str, trace: Trace) -> Row:

@@ -10,6 +10,9 @@ from .trace import Kind, Operation, Range, Trace
 DCAP_READ_AHEAD = 128 << 10
 """The read-ahead buffer of dCap's client, in bytes."""
 
+JOINED_LENGTH = 256_000
+"""ROOT's limit for baskets that it reads together where the protocol has no vector reads (`TFile.ReadaheadSize`)."""
+
 
 @dataclass(frozen=True)
 class Strategy:
@@ -38,6 +41,29 @@ def single_reads(trace: Trace) -> Trace:
             yield replace(times, kind=Kind.READ, ranges=(part,), got=part.length)
 
     return _in_turn(trace, lambda _handle: apart)
+
+
+def joined_reads(trace: Trace, limit: int = JOINED_LENGTH) -> Trace:
+    """Elements of a vector read that lie within `limit` bytes become one read, with the bytes between them.
+
+    So ROOT fills a TTreeCache where the protocol has no vector reads.
+    """
+
+    def together(read: Operation) -> Iterator[Operation]:
+        groups: list[Range] = []
+        for part in read.ranges:
+            begin = groups[-1].offset if groups else 0
+            if groups and begin <= part.offset and part.end - begin < limit:
+                groups[-1] = Range(begin, max(part.end, groups[-1].end) - begin)
+            else:
+                groups.append(part)
+        took_s = (read.end_s - read.start_s) / max(1, len(groups))
+        for place, part in enumerate(groups):
+            start_s = read.start_s + place * took_s
+            times = replace(read, start_s=start_s, end_s=start_s + took_s)
+            yield replace(times, kind=Kind.READ, ranges=(part,), got=part.length)
+
+    return _in_turn(trace, lambda _handle: together)
 
 
 def read_ahead(trace: Trace, size: int = DCAP_READ_AHEAD) -> Trace:

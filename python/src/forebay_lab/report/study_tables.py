@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
+from ..dcap_summary import HEADER as DCAP_HEADER
+from ..dcap_summary import lines as dcap_lines
 from ..patterns.compare import Line
 from ..patterns.compare import table as strategy_lines
 from ..run import Row
@@ -118,6 +120,8 @@ def strategies(evidence: Evidence) -> Iterator[Block]:
     ]
     header = ("set-up", "strategy", "events/s, %", "bytes, %", "CPU efficiency, %", "calls")
     yield from _titled("Measured here, over the path FZU-Pilsen", header, lines)
+    over_dcap = dcap_lines(evidence.get("dcap", ()))
+    yield from _titled("Measured here over dCap, on the same path", DCAP_HEADER, over_dcap)
 
 
 def relative(rows: Sequence[Row]) -> list[tuple[Line, float, float]]:
