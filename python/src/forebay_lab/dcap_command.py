@@ -132,7 +132,7 @@ class _Scene:
         trace = way.change(traces[way.tree_cache])
         with self._server(setup) as server:
             source = server.dcap_url(self.data.origin_path) if server else str(self.data.path)
-            # What the distant end has sent.
+            # It counts the bytes that it reads to send them.
             distant = self.remote if setup == "remote" else self.origin
             settle(distant)
             before = distant.usage()
