@@ -16,6 +16,15 @@ from .process import give_to_service
 KEY_BITS = 2048
 """The minimum that stock peers accept."""
 
+KEYS = 8
+"""Keys of a test process, which hosts, users and proxies have in turns: making one takes half a second."""
+
+AUTHORITIES = ("root", "intermediate")
+"""Sections of certificates of authorities."""
+
+_made_keys: list[str] = []
+_keys_taken = count()
+
 _TEMPLATE = """\
 [req]
 distinguished_name = unused
@@ -208,8 +217,8 @@ def _make(
 ) -> Credential:
     certificate, key, request = (Path(f"{stem}.{suffix}") for suffix in ("pem", "key", "csr"))
     config = config or signer.configuration(names)
-    openssl("genpkey", "-algorithm", "RSA", "-pkeyopt", f"rsa_keygen_bits:{KEY_BITS}", "-out", key)
-    key.chmod(0o600)
+    # Certificates name the key of their issuer: each authority needs its own.
+    _write_key(key, is_new=section in AUTHORITIES)
     openssl("req", "-new", "-config", config, "-key", key, "-subj", subject, "-out", request)
     by: list[str | Path] = ["-signkey", key] if self_signed else ["-CA", signer.certificate, "-CAkey", signer.key]
     serial = str(secrets.randbits(63))
@@ -218,6 +227,17 @@ def _make(
         *("-extfile", config, "-extensions", section, "-out", certificate),
     )
     return Credential(certificate, key, subject)
+
+
+def _write_key(path: Path, *, is_new: bool) -> None:
+    """Writes a new key, or one of the few that take turns."""
+    if is_new or len(_made_keys) < KEYS:
+        openssl("genpkey", "-algorithm", "RSA", "-pkeyopt", f"rsa_keygen_bits:{KEY_BITS}", "-out", path)
+        if not is_new:
+            _made_keys.append(path.read_text())
+    else:
+        path.write_text(_made_keys[next(_keys_taken) % KEYS])
+    path.chmod(0o600)
 
 
 class Grid:
