@@ -344,7 +344,7 @@ async fn create_entry(
         Ok::<_, StoreError>(entry.map(|entry| {
             creating.note_created(&key, &entry);
             let stored = StoredEntry::new(entry, Trust::Given);
-            // What was created with it knows of no use, and nothing may ever be written to it.
+            // The record on disk has no access yet, and an empty file is never written: without this no later record would follow.
             stored.record.lock().note_change();
             stored
         }))
