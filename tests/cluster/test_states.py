@@ -13,7 +13,7 @@ import pytest
 
 from harness import cluster, forebay, xrootd
 from harness.cluster import Cluster, Manager, place, places, ready
-from harness.content import Pattern, assert_same
+from harness.content import Pattern
 from harness.forebay import Forebay
 from harness.ground import Ground
 from harness.loop_disk import LoopDisk
@@ -129,15 +129,9 @@ def test_copies_on_a_second_member_are_duplicates_and_files_on_another_one_are_f
     unplaced = {path: int(located(nodes, nodes.ports[0], path)[0]["member"].rsplit(":", 1)[1]) for path in paths[20:]}
     first, second = nodes.ports
 
-    def read_at_the_other(path: str, owner: int) -> None:
-        with nodes.client(second if owner == first else first) as direct:
-            handle = direct.open(path)
-            assert_same(direct.read(handle, 0, SIZE).ok(), names[path].all(), path)
-            direct.close_file(handle).ok()
-
     copied = dict(list(owners.items())[:6])
     for path, owner in {**copied, **unplaced}.items():
-        read_at_the_other(path, owner)
+        nodes.read_at(second if owner == first else first, path, names[path])
     duplicate = {port: SIZE * sum(owner != port for owner in copied.values()) for port in nodes.ports}
     foreign = {port: duplicate[port] + SIZE * sum(owner != port for owner in unplaced.values()) for port in nodes.ports}
     assert sum(duplicate.values()) == len(copied) * SIZE
@@ -284,14 +278,17 @@ def test_a_node_with_a_failed_disk_keeps_its_files_and_gets_no_new_ones(
     nodes = cluster_of(2)
     failing, healthy = nodes.ports
     disks = {port: LoopDisk.make(ground, f"disk-{port}") for port in nodes.ports}
+    paths = list(names)
     try:
         nodes.stores = {port: disk.path for port, disk in disks.items()}
         nodes.start_all()
         with ready(manager) as client:
-            before = {path: nodes.read(client, path, pattern) for path, pattern in list(names.items())[:20]}
+            before = {path: nodes.read(client, path, names[path]) for path in paths[:20]}
             assert set(before.values()) == {failing, healthy}
             nodes.nodes[failing].settled_metrics()
             disks[failing].abort()
+            # A write shows the node that its disk fails.
+            nodes.read_at(failing, paths[20], names[paths[20]])
             until(lambda: members(nodes.nodes[healthy]) == 1, "the other node knows")
             assert set(places(client, new_names("failed")).values()) == {healthy}
             assert {path: nodes.read(client, path, names[path]) for path in before} == before
@@ -317,11 +314,8 @@ def test_a_node_with_a_full_disk_keeps_its_files_and_gets_new_ones_when_it_has_r
             assert set(before.values()) == {full, healthy}
             nodes.nodes[full].settled_metrics()
             disks[full].fill()
-            with nodes.client(full) as direct:
-                # A write shows the node that its disk is full.
-                handle = direct.open(paths[20])
-                assert_same(direct.read(handle, 0, SIZE).ok(), names[paths[20]].all(), paths[20])
-                direct.close_file(handle).ok()
+            # A write shows the node that its disk is full.
+            nodes.read_at(full, paths[20], names[paths[20]])
             until(lambda: members(nodes.nodes[healthy]) == 1, "the other node knows")
             assert set(places(client, new_names("full")).values()) == {healthy}
             assert {path: nodes.read(client, path, names[path]) for path in before} == before

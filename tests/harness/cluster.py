@@ -101,11 +101,15 @@ class Cluster:
     def read(self, redirector: RawClient, path: str, pattern: Pattern) -> int:
         """Reads a whole file where the redirector sends its client, checks it, and returns the port."""
         port, _ = place(redirector, path)
+        self.read_at(port, path, pattern)
+        return port
+
+    def read_at(self, port: int, path: str, pattern: Pattern) -> None:
+        """Reads a whole file at a node and checks it."""
         with self.client(port) as client:
             handle = client.open(path)
             assert_same(client.read(handle, 0, pattern.size).ok(), pattern.all(), path)
             client.close_file(handle).ok()
-        return port
 
     def start(
         self, port: int, *, origin_url: str = "", members: Sequence[int] = (), alive: int | None = None
