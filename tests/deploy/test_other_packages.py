@@ -6,7 +6,6 @@ They are packed with the binary under test. Only `make release` builds the porta
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +14,8 @@ import pytest
 
 from harness.ground import REPOSITORY, Ground, program
 from harness.machine import Machine
+
+from .conftest import Release
 
 DEPLOY = REPOSITORY / "deploy"
 CONFIGURATION = "/etc/forebay/forebay.toml"
@@ -34,20 +35,6 @@ OF_EVERY_PACKAGE = {
     "/usr/share/doc/forebay/sbom.cdx.json",
     "/usr/share/zsh/site-functions/_forebay",
 }
-
-
-def packed(ground: Ground, kind: str) -> Path:
-    """The package of a kind with the binary under test."""
-    output = ground.directory(f"{kind}-output")
-    subprocess.run([str(DEPLOY / kind / "build-package.sh"), str(ground.forebay), str(output)], check=True)
-    (package,) = output.iterdir()
-    return package
-
-
-@pytest.fixture(scope="module")
-def rpm(ground: Ground) -> Path:
-    """The RPM."""
-    return packed(ground, "rpm")
 
 
 @pytest.fixture
@@ -72,7 +59,8 @@ def installed(machine: Machine) -> None:
     machine.done(*as_user, "forebay", "check-config", CONFIGURATION)
 
 
-def test_rpm_has_all_files_and_no_errors(rpm: Path) -> None:
+def test_rpm_has_all_files_and_no_errors(release: Release) -> None:
+    rpm = release.rpm
     assert set(query(rpm, "--list").splitlines()) >= OF_EVERY_PACKAGE
     assert query(rpm, "--configfiles").split() == [CONFIGURATION]
     assert "systemd" in query(rpm, "--requires")
@@ -82,14 +70,8 @@ def test_rpm_has_all_files_and_no_errors(rpm: Path) -> None:
     assert errors == ["no-signature"], lint
 
 
-def test_rpm_is_the_same_again(ground: Ground, rpm: Path) -> None:
-    again = ground.directory("again")
-    shutil.copy(rpm, again)
-    assert packed(ground, "rpm").read_bytes() == rpm.read_bytes()
-
-
-def test_rpm_is_installed_upgraded_and_removed(machine: Machine, rpm: Path) -> None:
-    place = machine.take(rpm)
+def test_rpm_is_installed_upgraded_and_removed(machine: Machine, release: Release) -> None:
+    place = machine.take(release.rpm)
     # The packages that it requires are those of another distribution.
     machine.done("rpm", "--install", "--nodeps", place)
     installed(machine)
@@ -102,8 +84,8 @@ def test_rpm_is_installed_upgraded_and_removed(machine: Machine, rpm: Path) -> N
     assert machine.has(f"{CONFIGURATION}.rpmsave")
 
 
-def test_tarball_is_installed_upgraded_and_removed(ground: Ground, machine: Machine) -> None:
-    place = machine.take(packed(ground, "tarball"))
+def test_tarball_is_installed_upgraded_and_removed(machine: Machine, release: Release) -> None:
+    place = machine.take(release.tarball)
     machine.done("tar", "--extract", "--file", place, "--directory", "/opt")
     (directory,) = machine.done("sh", "-c", "ls -d /opt/forebay-*/").split()
     assert "usage" in machine.run(f"{directory}install.sh", "--wrong").stderr

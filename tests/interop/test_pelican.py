@@ -18,6 +18,7 @@ from harness.http_client import ask
 from harness.http_origins import HttpOrigin, one_file
 from harness.pelican import DOCUMENT, OF_ORIGINS, Federation
 from harness.pki import Credential, Grid
+from harness.tokens import TokenIssuer
 from harness.waiting import until
 
 Serve = Callable[[Mapping[str, Any]], Forebay]
@@ -159,20 +160,30 @@ def test_a_server_that_goes_away_is_replaced_by_the_next_answer_of_the_director(
         second.stop()
 
 
-@pytest.mark.parametrize("is_protected", [False, True])
+@pytest.mark.parametrize(
+    ("required", "is_shown"),
+    [("", False), ("https://issuer.test", True), ("https://other.test", False)],
+    ids=["open", "of-the-issuer", "of-another-issuer"],
+)
 def test_tokens_reach_the_servers_of_namespaces_that_require_them(
-    is_protected: bool, cache: Callable[..., Forebay], federation: Federation, host: Credential, ground: Ground
+    required: str,
+    is_shown: bool,
+    cache: Callable[..., Forebay],
+    federation: Federation,
+    host: Credential,
+    ground: Ground,
 ) -> None:
     content = Pattern(100_000, 7).all()
+    token = TokenIssuer(ground).token()
     with one_file(content, {"ETag": '"one"'}, host) as origin:
         federation.origins = [origin.url]
-        federation.issuer = "https://issuer.test" if is_protected else ""
+        federation.issuer = required
         server = cache()
-        answer = ask(server, "GET", f"{PATH}?authz=Bearer%20a.b.c")
+        answer = ask(server, "GET", f"{PATH}?authz=Bearer%20{token}")
         assert_same(answer.body, content, "with a token")
         server.settled_metrics()
         shown = {token for token in origin.authorizations if token}
-        assert shown == ({"Bearer a.b.c"} if is_protected else set())
+        assert shown == ({f"Bearer {token}"} if is_shown else set())
     assert {token for _, token in federation.asked} == {None}, "not shown to the director"
 
 

@@ -38,10 +38,39 @@ pub(crate) struct Client {
 /// The federation that has named the servers of a client.
 pub(crate) struct NamedBy {
     pub(crate) federation: Endpoint,
-    /// Whether the servers are shown credentials, ours or those of clients.
-    pub(crate) shows_credentials: bool,
+    pub(crate) tokens: ShownTokens,
     /// Position of the server that answered last, which is asked first: one that is down costs a wait only once.
     pub(crate) preferred: AtomicUsize,
+}
+
+/// The tokens, ours or those of clients, that servers named by a federation are shown.
+#[derive(Clone)]
+pub(crate) enum ShownTokens {
+    None,
+    /// Those of the issuers of the namespace, or all if it states none: servers of one namespace do not learn tokens for another.
+    Of(Vec<String>),
+}
+
+impl ShownTokens {
+    fn include(&self, token: &Token) -> bool {
+        match self {
+            Self::None => false,
+            Self::Of(issuers) if issuers.is_empty() => true,
+            Self::Of(issuers) => token.claimed_issuer().is_some_and(|of_token| {
+                let name = |url: &str| url.trim_end_matches('/').to_owned();
+                issuers.iter().any(|issuer| name(issuer) == name(&of_token))
+            }),
+        }
+    }
+}
+
+/// How a request reaches a server.
+struct Way<'a> {
+    /// Servers that are shown credentials.
+    home: &'a [OriginId],
+    /// Set if the server must not be at an address of this machine.
+    redirect: Option<&'a Redirected>,
+    kept: Option<Connection>,
 }
 
 /// The head of an answer, and the rest to come.
@@ -83,9 +112,13 @@ impl Client {
         std::iter::once(&self.first).chain(&self.others).map(server_of).collect()
     }
 
+    fn shows(&self, token: &Token) -> bool {
+        self.named_by.as_ref().is_none_or(|named_by| named_by.tokens.include(token))
+    }
+
     /// The servers that may be shown credentials.
     fn shown_home(&self) -> Vec<OriginId> {
-        if self.named_by.as_ref().is_some_and(|named_by| !named_by.shows_credentials) {
+        if self.named_by.as_ref().is_some_and(|named_by| matches!(named_by.tokens, ShownTokens::None)) {
             Vec::new()
         } else {
             self.home()
@@ -101,13 +134,31 @@ impl Client {
         deadline: Instant,
     ) -> Result<Answer, Failure> {
         self.metrics.add_request(question.kind());
-        let redirect = self.named(target);
-        self.send(target, path, question, &self.shown_home(), redirect.as_ref(), deadline).await
+        let (redirect, home) = (self.named(target), self.shown_home());
+        let way = Way { home: &home, redirect: redirect.as_ref(), kept: None };
+        self.send(target, path, question, way, deadline).await
+    }
+
+    /// An unused connection to the server of `target`.
+    pub(crate) fn kept_connection(&self, target: &Target) -> Option<Connection> {
+        self.pool.kept(&target.server, self.named(target).as_ref())
     }
 
     /// Sends `question` to `first` and follows redirects. Statuses other than redirects are answers.
     pub(crate) async fn ask(
         &self,
+        first: &Target,
+        path: &OriginPath,
+        question: &Question,
+        deadline: Instant,
+    ) -> Result<Answer, Failure> {
+        self.ask_over(None, first, path, question, deadline).await
+    }
+
+    /// The same, over `kept` if it is set: an unused connection to the server of `first`.
+    pub(crate) async fn ask_over(
+        &self,
+        mut kept: Option<Connection>,
         first: &Target,
         path: &OriginPath,
         question: &Question,
@@ -123,7 +174,8 @@ impl Client {
                 None => self.named(&target),
             };
             self.metrics.add_request(question.kind());
-            let answer = self.send(&target, path, question, &home, redirect.as_ref(), deadline).await?;
+            let way = Way { home: &home, redirect: redirect.as_ref(), kept: kept.take() };
+            let answer = self.send(&target, path, question, way, deadline).await?;
             if !is_redirect(answer.status) {
                 return Ok(answer);
             }
@@ -173,8 +225,7 @@ impl Client {
         target: &Target,
         path: &OriginPath,
         question: &Question,
-        home: &[OriginId],
-        redirect: Option<&Redirected>,
+        Way { home, redirect, mut kept }: Way<'_>,
         deadline: Instant,
     ) -> Result<Answer, Failure> {
         let endpoint = target.endpoint();
@@ -182,9 +233,14 @@ impl Client {
         let of_client = if credentials.has_token() { None } else { client_token(target, path, home) };
         let mut may_reuse = true;
         loop {
-            let connecting = self.pool.connection(&target.server, redirect, may_reuse);
-            let connected = timeout_at(deadline, connecting).await;
-            let mut connection = connected.map_err(|_| timed_out(endpoint, question.doing(), &self.options))??;
+            let mut connection = match kept.take() {
+                Some(connection) => connection,
+                None => {
+                    let connecting = self.pool.connection(&target.server, redirect, may_reuse);
+                    let connected = timeout_at(deadline, connecting).await;
+                    connected.map_err(|_| timed_out(endpoint, question.doing(), &self.options))??
+                }
+            };
             let proof = if target.is_s3() {
                 credentials.access_key().map_or(Proof::Nothing, |key| {
                     // In each attempt: servers refuse signatures that are minutes old.
@@ -192,7 +248,8 @@ impl Client {
                 })
             } else {
                 let token = credentials.token_for(target.is_tls(), connection.is_loopback);
-                token.or(of_client.as_ref()).map_or(Proof::Nothing, Proof::Token)
+                let token = token.or(of_client.as_ref()).filter(|token| self.shows(token));
+                token.map_or(Proof::Nothing, Proof::Token)
             };
             let request = question.request(target, proof).map_err(|error| protocol(endpoint, error))?;
             let first_byte = deadline.min(Instant::now() + self.options.first_byte_timeout);

@@ -76,6 +76,9 @@ pub(crate) const REQUESTS_MAX: usize = 16;
 /// Unused connections that are kept to one server.
 pub(crate) const IDLE_PER_SERVER_MAX: usize = REQUESTS_MAX;
 
+/// Connections that are made although their request has got another one meanwhile.
+pub(crate) const SPARE_DIALS_MAX: usize = 64;
+
 /// Unused connections that are kept in total.
 pub(crate) const IDLE_MAX: usize = 512;
 

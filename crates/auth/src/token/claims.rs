@@ -76,6 +76,15 @@ impl Token {
         }
         Jwt::parse(self).ok()?.claims::<End>().ok().map(|end| end.exp.time())
     }
+
+    /// Its issuer according to itself, not verified; `None` if it is not a JWT.
+    pub fn claimed_issuer(&self) -> Option<String> {
+        #[derive(Deserialize)]
+        struct Origin {
+            iss: String,
+        }
+        Jwt::parse(self).ok()?.claims::<Origin>().ok().map(|origin| origin.iss)
+    }
 }
 
 impl Audience {
@@ -183,6 +192,21 @@ mod tests {
         // Without capabilities, tokens of the WLCG profile narrow nothing.
         assert_eq!(scopes(Wlcg, ""), None);
         assert_eq!(scopes(Wlcg, "openid wlcg.groups"), None);
+    }
+
+    #[test]
+    fn a_token_names_its_issuer_whatever_else_it_claims() {
+        let encode = |text: &str| {
+            openssl::base64::encode_block(text.as_bytes()).trim_end_matches('=').replace('+', "-").replace('/', "_")
+        };
+        let issuer = |claims: &str| {
+            let text = format!("{}.{}.", encode(r#"{"alg":"none"}"#), encode(claims));
+            Token::parse(text.as_bytes()).unwrap().claimed_issuer()
+        };
+        assert_eq!(issuer(r#"{"iss":"https://one","exp":[]}"#).as_deref(), Some("https://one"));
+        assert_eq!(issuer(r#"{"iss":1}"#), None);
+        assert_eq!(issuer("{}"), None);
+        assert_eq!(Token::parse(b"a.b.c").unwrap().claimed_issuer(), None);
     }
 
     #[test]

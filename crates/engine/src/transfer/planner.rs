@@ -125,7 +125,8 @@ fn start_fills(
         } else {
             Fill::new
         };
-        start_fill(file, fills, make(blocks, wanted), reservation, None);
+        let fill = make(blocks, wanted);
+        start_fill(file, fills, fill, reservation, None, Order::of(started.fills.len()));
         started.fills.push(FillId(blocks.start()));
     }
     started
@@ -142,6 +143,19 @@ const fn surplus_of(blocks: ByteRange, wanted: ByteRange) -> u64 {
     blocks.len().saturating_sub(wanted.len())
 }
 
+/// The place of a fill among those that start together.
+#[derive(Clone, Copy, Eq, PartialEq)]
+pub(crate) enum Order {
+    First,
+    Later,
+}
+
+impl Order {
+    const fn of(started_count: usize) -> Self {
+        if started_count == 0 { Self::First } else { Self::Later }
+    }
+}
+
 /// Starts a fill of blocks that no other fill has; with a `permit` if no reader has requested them yet.
 pub(crate) fn start_fill(
     file: &Arc<CachedFile>,
@@ -149,6 +163,7 @@ pub(crate) fn start_fill(
     fill: Fill,
     reservation: Reservation,
     permit: Option<Permit>,
+    order: Order,
 ) -> Arc<Fill> {
     file.context.metrics.add_fills_started(file.geometry.blocks_of(fill.blocks()).count() as u64);
     let fill = Arc::new(fill);
@@ -157,6 +172,10 @@ pub(crate) fn start_fill(
     let driver = driver::run(Arc::clone(file), Arc::clone(&fill), reservation, permit);
     let stop = Arc::clone(&file.context);
     tokio::spawn(async move {
+        // The reader comes to the first one first, and a worker would begin with the one that was spawned last.
+        if order == Order::Later {
+            tokio::task::yield_now().await;
+        }
         tokio::select! {
             biased;
             () = driver => {}
@@ -402,7 +421,8 @@ impl Fetched {
         match context.admission.admit(&context.budget, read_ahead.link(), purpose, fill.urgent_len()) {
             Ok((permit, reservation)) => {
                 read_ahead.note_fetched(purpose, source, blocks);
-                self.fills.push(start_fill(file, fills, fill, reservation, Some(permit)));
+                let order = Order::of(self.fills.len());
+                self.fills.push(start_fill(file, fills, fill, reservation, Some(permit), order));
                 true
             }
             Err(reason) => {

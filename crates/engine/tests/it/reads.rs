@@ -29,6 +29,23 @@ fn a_second_read_comes_from_disk() {
 }
 
 #[test]
+fn bytes_that_a_reader_needs_first_are_requested_first() {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let test = async {
+        let root = tempfile::tempdir().unwrap();
+        let house = House::build(root.path(), 5 * MIB);
+        let handle = house.open("/f").await;
+        check(&handle, ByteRange::at(0, 1)).await;
+        let before = house.origin.asked().len();
+        check(&handle, ByteRange::between(MIB, 5 * MIB)).await;
+        let asked = house.origin.asked();
+        assert_eq!(asked[before].start(), MIB, "{asked:?}");
+    };
+    // In a task of a worker, which runs what it has spawned last first.
+    runtime.block_on(async { tokio::spawn(test).await.unwrap() });
+}
+
+#[test]
 fn a_restarted_engine_serves_without_its_origin() {
     run(async {
         let root = tempfile::tempdir().unwrap();

@@ -8,6 +8,7 @@ use crate::{
     },
     exchange::{Answer, Failure, protocol},
     options::SKIP_MAX,
+    pool::Connection,
     request::Question,
     servers::Attempts,
     target::Target,
@@ -27,6 +28,8 @@ pub(super) struct RangeRead {
     server: usize,
     /// Servers with another version of the file.
     excluded: Vec<usize>,
+    /// For the first request.
+    kept: Option<Connection>,
     sender: mpsc::UnboundedSender<Result<Chunk, OriginError>>,
 }
 
@@ -45,13 +48,25 @@ impl<T: Into<Failure>> From<T> for Stop {
     }
 }
 
+impl Drop for RangeRead {
+    fn drop(&mut self) {
+        if let Some(unused) = self.kept.take() {
+            self.shared.client.pool.park(unused);
+        }
+    }
+}
+
 impl RangeRead {
     /// Begins to read `range`. A task of its own receives it: a connection must not wait for a slow reader, since others wait
     /// for their turn.
     pub(super) fn start(shared: Arc<Shared>, range: ByteRange) -> Chunks {
         let (sender, chunks) = Chunks::channel();
         let server = shared.target.lock().as_ref().map_or(shared.opened_at, |known| known.server);
-        let read = Self { shared, rest: range, server, excluded: Vec::new(), sender };
+        let mut read = Self { shared, rest: range, server, excluded: Vec::new(), kept: None, sender };
+        // Now, and not in the task: tasks begin in any order, and the reader waits for the first of several ranges.
+        if read.shared.turns.available_permits() > 0 {
+            read.kept = read.shared.client.kept_connection(&read.target().0);
+        }
         tokio::spawn(read.run());
         chunks
     }
@@ -103,11 +118,10 @@ impl RangeRead {
         // Entity tags are those of one server.
         let etag = if self.is_at_home() { shared.identity.validator.etag().cloned() } else { None };
         let question = Question::Get { range: self.rest, etag };
-        let known = shared.target.lock().clone().filter(|known| known.server == self.server);
-        let is_known = known.is_some();
-        let target = known.map_or_else(|| self.door(), |known| known.target);
+        let (target, is_known) = self.target();
+        let kept = self.kept.take();
         let asked = tokio::select! {
-            asked = shared.client.ask(&target, &shared.path, &question, attempts.deadline()) => asked,
+            asked = shared.client.ask_over(kept, &target, &shared.path, &question, attempts.deadline()) => asked,
             () = self.sender.closed() => return Err(Stop::Abandoned),
         };
         let answer = match asked {
@@ -124,6 +138,12 @@ impl RangeRead {
             Ok(answer) => answer,
         };
         self.receive(answer).await
+    }
+
+    /// The URL to ask, and whether it is one behind a redirect.
+    fn target(&self) -> (Target, bool) {
+        let known = self.shared.target.lock().clone().filter(|known| known.server == self.server);
+        known.map_or_else(|| (self.door(), false), |known| (known.target, true))
     }
 
     /// The URL of the file at the server to ask.

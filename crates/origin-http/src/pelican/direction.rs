@@ -11,8 +11,8 @@ const NAMESPACE: &str = "x-pelican-namespace";
 /// Fields that name issuers of tokens: those that servers accept, and those that make tokens.
 const ISSUERS: [&str; 2] = ["x-pelican-authorization", "x-pelican-token-generation"];
 
-/// Most issuers that messages name.
-const ISSUERS_MAX: usize = 8;
+/// Most issuers of an answer; further ones are not known.
+const ISSUERS_MAX: usize = 32;
 
 /// The servers of a path, and the rules of its namespace.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]

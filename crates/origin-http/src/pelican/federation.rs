@@ -6,7 +6,7 @@ use super::{
     directions::{Directed, Directions},
 };
 use crate::{
-    exchange::{Client, Failure, NamedBy, protocol},
+    exchange::{Client, Failure, NamedBy, ShownTokens, protocol},
     http_origin::HttpOrigin,
     options::{DISCOVERY_LEN_MAX, DISCOVERY_TIME, Options},
     pool::Pool,
@@ -70,7 +70,7 @@ impl Federation {
         let director = self.director(path).await?;
         let path_and_query = format!("{}{}{}", director.base(), self.servers.api(), encode_path(&full));
         let target = Target { server: server_of(&director), path_and_query };
-        let client = self.client(director, Vec::new(), false);
+        let client = self.client(director, Vec::new(), ShownTokens::None);
         let attempt = |_, deadline| ask_director(&client, &target, path, self.id.base(), deadline);
         let direction = match client.with_servers(attempt).await {
             Ok((direction, _)) => direction,
@@ -103,7 +103,7 @@ impl Federation {
             discovered.at.elapsed() < DISCOVERY_TIME && failed.is_none_or(|failed| failed < discovered.at)
         };
         let federation = OriginId::of(Scheme::Https, self.id.endpoint.clone());
-        let client = self.client(federation, Vec::new(), false);
+        let client = self.client(federation, Vec::new(), ShownTokens::None);
         let discovered = self.discovered.get_or_make(is_usable, || discover(client, path.clone())).await;
         let stopped = || protocol(&self.id.endpoint, "its discovery was interrupted");
         match discovered.unwrap_or_else(|| Err(stopped())) {
@@ -113,9 +113,8 @@ impl Federation {
     }
 
     /// A client of servers that the federation has named.
-    fn client(&self, first: OriginId, others: Vec<OriginId>, shows_credentials: bool) -> Client {
-        let named_by =
-            NamedBy { federation: self.id.endpoint.clone(), shows_credentials, preferred: AtomicUsize::new(0) };
+    fn client(&self, first: OriginId, others: Vec<OriginId>, tokens: ShownTokens) -> Client {
+        let named_by = NamedBy { federation: self.id.endpoint.clone(), tokens, preferred: AtomicUsize::new(0) };
         Client {
             first,
             others,
@@ -140,16 +139,16 @@ impl Federation {
             return Err(protocol(director, format!("it names no server that can be used: {reasons}")));
         };
         let others: Vec<_> = servers.collect();
-        let shows = direction.requires_token;
-        let origin = |first, others| HttpOrigin::of(self.client(first, others, shows), self.id.to_string());
+        let (namespace, requires_token, issuers) = (direction.namespace, direction.requires_token, direction.issuers);
+        let tokens = if requires_token { ShownTokens::Of(issuers.clone()) } else { ShownTokens::None };
+        let origin = |first, others| HttpOrigin::of(self.client(first, others, tokens.clone()), self.id.to_string());
         // Servers of files may list directories, too.
         let listings = direction.listings.map(|listings| {
             let files = std::iter::once(&first).chain(&others).filter(|server| **server != listings);
             origin(listings.clone(), files.cloned().collect())
         });
         let files = origin(first, others);
-        let (namespace, issuers) = (direction.namespace, direction.issuers);
-        Ok(Directed { files, listings, namespace, requires_token: shows, issuers })
+        Ok(Directed { files, listings, namespace, requires_token, issuers })
     }
 
     /// The servers that a director may name. A federation has them in all domains.

@@ -58,6 +58,21 @@ async fn ranges_are_requested_with_the_entity_tag_over_kept_connections() {
     assert!(seen.iter().all(|seen| seen.connection == 0), "{seen:?}");
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn the_first_of_several_ranges_goes_over_the_connection_that_exists() {
+    let server = Server::start(ordinary).await;
+    let file = open(&server).await;
+    let ranges: Vec<_> = (0..4).map(|nth| ByteRange::between(nth * 1000, nth * 1000 + 100)).collect();
+    // Of a worker's task, whose last spawned task runs first.
+    let reads = tokio::spawn(async move { file.read_many(&ranges) }).await.unwrap();
+    for chunks in reads {
+        collect(chunks).await.unwrap();
+    }
+    let seen = server.seen.lock();
+    let first = seen.iter().find(|seen| seen.range() == Some((0, 100))).unwrap();
+    assert_eq!(first.connection, seen.iter().find(|seen| seen.method == "HEAD").unwrap().connection);
+}
+
 #[tokio::test]
 async fn several_ranges_are_under_way_together() {
     let server = Server::start(ordinary).await;

@@ -1,6 +1,8 @@
 //! Connections to HTTP servers, kept for the next request.
 
-use crate::options::{HEAD_LEN_MAX, HEADERS_MAX, IDLE_MAX, IDLE_PER_SERVER_MAX, PoolOptions};
+mod unused;
+
+use crate::options::{HEAD_LEN_MAX, HEADERS_MAX, PoolOptions, SPARE_DIALS_MAX};
 use bytes::Bytes;
 use forebay_auth::CredentialSource;
 use forebay_net::{Stream, TlsConnector, TlsError};
@@ -11,14 +13,18 @@ use hyper::client::conn::http1::{self, SendRequest};
 use hyper_util::rt::TokioIo;
 use parking_lot::Mutex;
 use std::{
-    collections::HashMap,
     fmt,
-    sync::{Arc, Weak},
+    sync::{
+        Arc, Weak,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 use tokio::{
+    sync::{Semaphore, oneshot},
     task::JoinSet,
     time::{Instant, sleep, timeout_at},
 };
+use unused::Unused;
 
 /// Connections of the whole process, and the credentials that servers are shown.
 ///
@@ -28,20 +34,10 @@ pub struct Pool {
     /// `None` when connections cannot be encrypted.
     tls: Option<TlsConnector>,
     pub(crate) shown: ShownCredentials,
-    idle: Mutex<Idle>,
-}
-
-/// Unused connections by server, those used last at the end.
-#[derive(Default)]
-struct Idle {
-    by_server: HashMap<Contact, Vec<Parked>>,
-    count: usize,
-    is_swept: bool,
-}
-
-struct Parked {
-    connection: Connection,
-    since: Instant,
+    unused: Mutex<Unused>,
+    is_swept: AtomicBool,
+    /// Turns of connections that are made although no request waits for them any more.
+    spare_dials: Arc<Semaphore>,
 }
 
 /// The key of a connection.
@@ -56,7 +52,7 @@ struct Contact {
 pub(crate) struct Connection {
     pub(crate) sender: SendRequest<Empty<Bytes>>,
     pub(crate) is_loopback: bool,
-    /// Whether it has answered a request: the server may have closed it since.
+    /// Whether it was unused for a while: the server may have closed it since.
     pub(crate) is_reused: bool,
     contact: Contact,
     /// Moves its bytes, and ends with it.
@@ -68,57 +64,90 @@ impl Pool {
     #[must_use]
     pub fn new(options: PoolOptions, tls: Option<TlsConnector>, source: Arc<dyn CredentialSource>) -> Arc<Self> {
         let shown = ShownCredentials::new(source, &options.username);
-        Arc::new(Self { options, tls, shown, idle: Mutex::default() })
+        Self::with(options, tls, shown)
     }
 
     /// A pool without TLS and without credentials.
     #[must_use]
     pub fn anonymous(options: PoolOptions) -> Arc<Self> {
         let shown = ShownCredentials::anonymous(&options.username);
-        Arc::new(Self { options, tls: None, shown, idle: Mutex::default() })
+        Self::with(options, None, shown)
     }
 
-    /// A connection to `server`: an unused one if `may_reuse`, else a new one.
+    fn with(options: PoolOptions, tls: Option<TlsConnector>, shown: ShownCredentials) -> Arc<Self> {
+        let (unused, is_swept) = Default::default();
+        let spare_dials = Arc::new(Semaphore::new(SPARE_DIALS_MAX));
+        Arc::new(Self { options, tls, shown, unused, is_swept, spare_dials })
+    }
+
+    /// An unused connection to `server`.
+    pub(crate) fn kept(&self, server: &OriginId, redirect: Option<&Redirected>) -> Option<Connection> {
+        let contact = Contact { server: server.clone(), may_be_here: redirect.is_none() };
+        self.unused.lock().take(&contact, self.options.idle_timeout)
+    }
+
+    /// A connection to `server`: an unused one if `may_reuse`, else a new one. While a new one is made, one that becomes unused
+    /// serves as well: connecting takes round trips, and a second or more if the first packet is lost.
     ///
     /// # Errors
     /// `Unreachable` if there is no server or it does not answer in time, `Tls` if the connection is not safe, and those of
     /// [`reach`].
     pub(crate) async fn connection(
-        &self,
+        self: &Arc<Self>,
         server: &OriginId,
         redirect: Option<&Redirected>,
         may_reuse: bool,
     ) -> Result<Connection, OriginError> {
         let contact = Contact { server: server.clone(), may_be_here: redirect.is_none() };
-        let parked = if may_reuse { self.idle.lock().take(&contact, self.options.idle_timeout) } else { None };
-        match parked {
-            Some(connection) => Ok(connection),
-            None => self.dial(contact, redirect).await,
+        let dial = Arc::clone(self).dial(contact.clone(), redirect.cloned());
+        if !may_reuse {
+            return dial.await;
+        }
+        let freed = {
+            let mut unused = self.unused.lock();
+            match unused.take(&contact, self.options.idle_timeout) {
+                Some(connection) => return Ok(connection),
+                None => unused.wait(contact.clone()),
+            }
+        };
+        let mut waiting = Waiting { pool: self, contact, freed };
+        let mut dial = Box::pin(dial);
+        tokio::select! {
+            Ok(connection) = &mut waiting.freed => {
+                self.spare(dial);
+                Ok(connection)
+            }
+            dialled = &mut dial => dialled.or_else(|error| waiting.end().ok_or(error)),
         }
     }
 
     /// Keeps a connection whose answer was received completely.
     pub(crate) fn park(self: &Arc<Self>, mut connection: Connection) {
         connection.is_reused = true;
-        let mut idle = self.idle.lock();
-        if idle.count >= IDLE_MAX || connection.sender.is_closed() {
-            return;
-        }
-        let parked = idle.by_server.entry(connection.contact.clone()).or_default();
-        if parked.len() < IDLE_PER_SERVER_MAX {
-            parked.push(Parked { connection, since: Instant::now() });
-            idle.count += 1;
-        }
-        if !std::mem::replace(&mut idle.is_swept, true) {
+        let is_kept = self.unused.lock().put(connection);
+        if is_kept && !self.is_swept.swap(true, Ordering::Relaxed) {
             tokio::spawn(sweep(Arc::downgrade(self)));
         }
     }
 
-    async fn dial(&self, contact: Contact, redirect: Option<&Redirected>) -> Result<Connection, OriginError> {
+    /// Completes a connection in the background for requests to come.
+    fn spare(self: &Arc<Self>, dial: impl Future<Output = Result<Connection, OriginError>> + Send + 'static) {
+        let Ok(turn) = Arc::clone(&self.spare_dials).try_acquire_owned() else { return };
+        let pool = Arc::clone(self);
+        tokio::spawn(async move {
+            // A request that needs a connection finds out itself why there is none.
+            if let Ok(connection) = dial.await {
+                pool.park(connection);
+            }
+            drop(turn);
+        });
+    }
+
+    async fn dial(self: Arc<Self>, contact: Contact, redirect: Option<Redirected>) -> Result<Connection, OriginError> {
         let endpoint = &contact.server.endpoint;
         let limit = self.options.connect_timeout;
         let deadline = Instant::now() + limit;
-        let socket = reach(endpoint, limit, &self.options.own, redirect).await?;
+        let socket = reach(endpoint, limit, &self.options.own, redirect.as_ref()).await?;
         let address = socket.peer_addr().map_err(|error| unreachable(endpoint, &error))?;
         let mut stream = Stream::from(socket);
         if contact.server.scheme != Scheme::Http {
@@ -152,28 +181,27 @@ impl Pool {
     }
 }
 
-impl Idle {
-    fn take(&mut self, contact: &Contact, idle_timeout: std::time::Duration) -> Option<Connection> {
-        let parked = self.by_server.get_mut(contact)?;
-        while let Some(Parked { connection, since }) = parked.pop() {
-            self.count -= 1;
-            // The last one is the freshest: if it is too old, so are all.
-            if since.elapsed() < idle_timeout && !connection.sender.is_closed() {
-                return Some(connection);
-            }
-        }
-        None
-    }
+/// A request that waits for a connection.
+struct Waiting<'a> {
+    pool: &'a Arc<Pool>,
+    contact: Contact,
+    freed: oneshot::Receiver<Connection>,
+}
 
-    /// Closes connections that were not used for `idle_timeout`; returns whether any are left.
-    fn close_old(&mut self, idle_timeout: std::time::Duration) -> bool {
-        for parked in self.by_server.values_mut() {
-            parked.retain(|parked| parked.since.elapsed() < idle_timeout && !parked.connection.sender.is_closed());
+impl Waiting<'_> {
+    /// Waits no longer; returns a connection that has come nevertheless.
+    fn end(&mut self) -> Option<Connection> {
+        self.freed.close();
+        self.freed.try_recv().ok()
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        if let Some(connection) = self.end() {
+            self.pool.park(connection);
         }
-        self.by_server.retain(|_, parked| !parked.is_empty());
-        self.count = self.by_server.values().map(Vec::len).sum();
-        self.is_swept = self.count > 0;
-        self.is_swept
+        self.pool.unused.lock().forget_ended(&self.contact);
     }
 }
 
@@ -197,7 +225,9 @@ async fn sweep(pool: Weak<Pool>) {
         sleep(pause).await;
         // A weak reference: this task must not keep the pool alive.
         let Some(pool) = pool.upgrade() else { return };
-        if !pool.idle.lock().close_old(pool.options.idle_timeout) {
+        let mut unused = pool.unused.lock();
+        if !unused.close_old(pool.options.idle_timeout) {
+            pool.is_swept.store(false, Ordering::Relaxed);
             return;
         }
     }
@@ -206,3 +236,6 @@ async fn sweep(pool: Weak<Pool>) {
 fn unreachable(endpoint: &Endpoint, reason: &(impl ToString + ?Sized)) -> OriginError {
     OriginError::Unreachable { endpoint: endpoint.clone(), reason: reason.to_string() }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,67 @@
+"""A release with the binary under test, made once for all tests of packages."""
+
+from __future__ import annotations
+
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from harness.ground import REPOSITORY, Ground
+
+BUILD_ALL = REPOSITORY / "deploy/package/build-all.sh"
+
+
+@dataclass(frozen=True)
+class Release:
+    """The directory of a release."""
+
+    directory: Path
+
+    @property
+    def rpm(self) -> Path:
+        """The RPM."""
+        return self._only("forebay-[0-9]*.rpm")
+
+    @property
+    def source(self) -> Path:
+        """The source RPM of the plug-in."""
+        return self._only("forebay-plugin-*.src.rpm")
+
+    @property
+    def tarball(self) -> Path:
+        """The tarball."""
+        return self._only("forebay-*-linux-*.tar.xz")
+
+    @property
+    def deb(self) -> Path:
+        """The Debian package."""
+        return self._only("forebay_*.deb")
+
+    @property
+    def document(self) -> Path:
+        """The bill of materials."""
+        return self._only("forebay-*.cdx.json")
+
+    @property
+    def packages(self) -> list[Path]:
+        """All files but the checksums."""
+        return [self.rpm, self.source, self.tarball, self.deb, self.document]
+
+    @property
+    def checksums(self) -> str:
+        """The checksums of the packages."""
+        return (self.directory / "SHA256SUMS").read_text()
+
+    def _only(self, pattern: str) -> Path:
+        (found,) = self.directory.glob(pattern)
+        return found
+
+
+@pytest.fixture(scope="session")
+def release(ground: Ground) -> Release:
+    """A release with the binary under test: only `make release` builds the portable one."""
+    output = ground.directory("release")
+    subprocess.run([str(BUILD_ALL), str(ground.forebay), str(output)], check=True)
+    return Release(output)
