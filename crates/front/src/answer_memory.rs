@@ -58,6 +58,8 @@ pub struct AnswerMemory {
     reserved: Vec<Arc<Reservation>>,
     /// The pool was used up: the answer is made in pieces.
     turn: Option<OwnedSemaphorePermit>,
+    /// Its parts are not counted, and wait for no memory.
+    is_short: bool,
 }
 
 impl MemoryPool {
@@ -97,7 +99,12 @@ impl ConnectionMemory {
 
     /// The memory of one answer; none is reserved yet.
     pub fn answer(&self) -> AnswerMemory {
-        AnswerMemory { connection: self.clone(), reserved: Vec::new(), turn: None }
+        AnswerMemory { connection: self.clone(), reserved: Vec::new(), turn: None, is_short: false }
+    }
+
+    /// The same for an answer that is too short to be counted. It does not wait for long ones, which their client may not take.
+    pub fn short_answer(&self) -> AnswerMemory {
+        AnswerMemory { is_short: true, ..self.answer() }
     }
 
     /// Takes `bytes` if they are free now.
@@ -171,6 +178,9 @@ impl AnswerMemory {
     /// Memory for a part of up to `len` bytes that is held until it is sent, and the length of the part; no memory when the answer as
     /// a whole has reserved some. A holder of memory never waits for more: all could wait for each other.
     pub(crate) async fn reserve_part(&self, len: u64) -> (Option<Reservation>, u64) {
+        if self.is_short {
+            return (None, len);
+        }
         if !self.reserved.is_empty() {
             return (None, self.piece_len(len));
         }
@@ -203,6 +213,16 @@ mod tests {
             assert_eq!(pool.connection_bytes, of_connection * MIB);
             assert!(ConnectionMemory::new(&pool).answer().piece_len(MIB) <= pool.answer_bytes());
         }
+    }
+
+    #[tokio::test]
+    async fn short_answers_do_not_wait_for_long_ones() {
+        let pool = MemoryPool::new(64 * MIB);
+        let connection = ConnectionMemory::new(&pool);
+        let _long = connection.try_reserve(pool.connection_bytes).unwrap();
+        assert!(polled_once(pin!(connection.answer().reserve_part(100))).await.is_none());
+        let (memory, len) = polled_once(pin!(connection.short_answer().reserve_part(100))).await.unwrap();
+        assert_eq!((memory.is_none(), len), (true, 100));
     }
 
     #[tokio::test]

@@ -3,7 +3,7 @@
 use crate::{
     adjacent_parts::AdjacentParts,
     error_answers::ErrorAnswer,
-    options::{PART_LEN, SENDFILE_LEN_MIN, SENDFILE_PART_LEN_MIN},
+    options::{PART_LEN, SENDFILE_LEN_MIN, SENDFILE_PART_LEN_MIN, STREAM_UNRESERVED_LEN},
     request::{Broken, Context, unless_left},
     wire::Wire,
 };
@@ -124,7 +124,7 @@ impl<W: Wire> Context<W> {
         for range in run.ranges.iter().skip(whole) {
             self.begin_part(content, *range, &mut text);
             let stream = ReadStream::absent(handle, file, *range);
-            Box::pin(self.send_stream(stream, range.len())).await?;
+            Box::pin(self.send_stream(content, stream, range.len())).await?;
         }
         Ok(run.ranges.len())
     }
@@ -154,7 +154,7 @@ impl<W: Wire> Context<W> {
             } else {
                 self.output.take_back(before);
                 let stream = ReadStream::absent(handle, file, part);
-                Box::pin(self.send_stream(stream, part.len())).await?;
+                Box::pin(self.send_stream(content, stream, part.len())).await?;
             }
             rest = ByteRange::between(part.end(), rest.end());
         }
@@ -171,14 +171,15 @@ impl<W: Wire> Context<W> {
             if number > 0 {
                 self.begin_part(content, range, &mut text);
             }
-            self.send_stream(ReadStream::engine(read), range.len()).await?;
+            self.send_stream(content, ReadStream::engine(read), range.len()).await?;
         }
         Ok(())
     }
 
     /// Sends `len` bytes as they come. A chunk holds the bytes that are there: it cannot be cut short.
-    async fn send_stream(&mut self, mut stream: ReadStream, len: u64) -> Result<(), Cut> {
-        let memory = self.peer.memory.answer();
+    async fn send_stream(&mut self, content: &Content<'_>, mut stream: ReadStream, len: u64) -> Result<(), Cut> {
+        let is_short = content.len <= STREAM_UNRESERVED_LEN as u64;
+        let memory = if is_short { self.peer.memory.short_answer() } else { self.peer.memory.answer() };
         let mut rest_len = len;
         while rest_len > 0 {
             let next = stream.next_batch(&memory, rest_len.min(BATCH_LEN));

@@ -98,7 +98,7 @@ pub(crate) const STREAM_PIECE_LEN: usize = 64 << 10;
 /// Memory that an answer over HTTP/2 reserves before it is sent: a piece that is read from the file, and one that waits.
 pub(crate) const STREAM_RESERVED_LEN: u64 = 2 * STREAM_PIECE_LEN as u64;
 
-/// Length of answers over HTTP/2 that reserve no memory.
+/// Length of answers that reserve no memory.
 pub(crate) const STREAM_UNRESERVED_LEN: usize = 16 << 10;
 
 /// Time for the end of a connection of HTTP/2 after its last answer.

@@ -421,8 +421,7 @@ impl Fetched {
         match context.admission.admit(&context.budget, read_ahead.link(), purpose, fill.urgent_len()) {
             Ok((permit, reservation)) => {
                 read_ahead.note_fetched(purpose, source, blocks);
-                let order = Order::of(self.fills.len());
-                self.fills.push(start_fill(file, fills, fill, reservation, Some(permit), order));
+                self.fills.push(start_fill(file, fills, fill, reservation, Some(permit), Order::First));
                 true
             }
             Err(reason) => {
