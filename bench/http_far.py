@@ -30,7 +30,7 @@ from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
 
-from root_lab import Lab, stop, wait_for_port
+from root_lab import Lab, plan_of, stop, wait_for_port
 
 ROUND_TRIP_MS = 50
 ROUNDS = 5
@@ -39,15 +39,6 @@ READS, READ_LEN = 100, 32 << 10
 PARTS, PART_LEN = 64, 16 << 10
 PORT = 21443
 FIELDS = ("round", "row", "way", "seconds")
-PLAN = """[[path]]
-ends = ["client", "cache"]
-preset = "local"
-"""
-FAR = """[[path]]
-ends = ["{end}", "origin"]
-preset = "FZU-Pilsen"
-rtt_ms = {rtt}
-"""
 NGINX = """
 worker_processes 1;
 pid {place}/nginx.pid;
@@ -218,8 +209,7 @@ def main() -> None:
     place = Path(tempfile.mkdtemp(prefix="http-far-", dir="/dev/shm"))
     place.chmod(0o755)
     try:
-        far = "".join(FAR.format(end=end, rtt=ROUND_TRIP_MS) for end in ("cache", "client"))
-        (place / "lab.toml").write_text('congestion_control = "bbr"\n' + PLAN + far)
+        (place / "lab.toml").write_text(plan_of(str(ROUND_TRIP_MS)))
         inside = [sys.executable, __file__, out, options.binary.resolve(), options.wan.resolve(), place]
         subprocess.run([options.wan, "up", "--file", place / "lab.toml", "--", *inside], check=True)
     finally:

@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
-from root_lab import PORTS, XCACHES, Client, Lab
+from root_lab import PORTS, XCACHES, Client, Lab, plan_of
 from root_scripts import DATASETS
 from root_table import table
 
@@ -28,16 +28,6 @@ FILES = 10
 SETTLING_SECONDS = 0.5
 # Ways to the files on which each file is like the first one: one is measured.
 FORGETFUL = ("direct", "xcache", "xcache6", "xcache6-tuned", "forebay-off", "forebay-off1m", "forebay-learn")
-LAB = """congestion_control = "{congestion}"
-[[path]]
-ends = ["client", "cache"]
-preset = "local"
-"""
-FAR = """[[path]]
-ends = ["{end}", "origin"]
-preset = "FZU-Pilsen"
-rtt_ms = {rtt}
-"""
 
 Row = dict[str, object]
 
@@ -100,8 +90,7 @@ def run_lab(args: argparse.Namespace, number: int, rtt: str) -> None:
     """Runs this program on the first host of an emulated network."""
     with tempfile.TemporaryDirectory(prefix="root-jobs-lab-") as directory:
         plan = Path(directory) / "lab.toml"
-        far = "".join(FAR.format(end=end, rtt=rtt) for end in ("cache", "client"))
-        plan.write_text(LAB.format(congestion=args.congestion) + far)
+        plan.write_text(plan_of(rtt, args.congestion))
         command = [args.wan, "up", "--file", str(plan), "--", sys.executable, *sys.argv]
         environment = {**os.environ, "ROOT_JOBS_ROUND": str(number), "ROOT_JOBS_RTT": rtt}
         subprocess.run(command, check=True, env=environment)

@@ -22,6 +22,22 @@ PORTS = {"origin": 21094, "cache": 21095, "admin": 21096}
 START_SECONDS = 30.0
 # Installed programs of XCache, by the name of the way.
 XCACHES = {"xcache": Path("/usr")}
+LOCAL = """congestion_control = "{congestion}"
+[[path]]
+ends = ["client", "cache"]
+preset = "local"
+"""
+FAR = """[[path]]
+ends = ["{end}", "origin"]
+preset = "FZU-Pilsen"
+rtt_ms = {rtt}
+"""
+
+
+def plan_of(rtt: str, congestion: str = "bbr") -> str:
+    """The paths between client, cache and origin, with a round trip to the origin in milliseconds."""
+    far = (FAR.format(end=end, rtt=rtt) for end in ("cache", "client"))
+    return LOCAL.format(congestion=congestion) + "".join(far)
 
 
 class Lab:
