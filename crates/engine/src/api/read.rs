@@ -205,13 +205,10 @@ impl Read {
         if matches!(self.pieces.front(), Some(ReadStep::Wait(_) | ReadStep::Bypass(Bypass { stream: None, .. }))) {
             return;
         }
-        let options = &file.context.options;
-        let window = options.read_window;
+        let window = file.context.options.read_window;
         let ahead = self.planned.saturating_sub(self.rest.start());
-        // Refilled when there is room for a whole fill, so that the link does not fall idle, or at half of the window: planning takes
-        // the lock of the claims, and is to be rare.
-        let refilled_at = window.saturating_sub(options.fill_len_max).max(window / 2);
-        if self.planned < self.rest.end() && ahead <= refilled_at {
+        // Refilled at half of the window, so that planning takes the lock of the claims rarely.
+        if self.planned < self.rest.end() && ahead <= window / 2 {
             let part = ByteRange::between(self.planned, self.rest.end().min(self.rest.start().saturating_add(window)));
             self.pieces.extend(plan(file, &[part]).into_iter().flatten());
             self.planned = part.end();
