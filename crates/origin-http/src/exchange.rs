@@ -56,9 +56,9 @@ impl ShownTokens {
         match self {
             Self::None => false,
             Self::Of(issuers) if issuers.is_empty() => true,
-            Self::Of(issuers) => token.claimed_issuer().is_some_and(|of_token| {
-                let name = |url: &str| url.trim_end_matches('/').to_owned();
-                issuers.iter().any(|issuer| name(issuer) == name(&of_token))
+            Self::Of(issuers) => token.claimed_issuer().is_some_and(|claimed| {
+                let claimed = claimed.trim_end_matches('/');
+                issuers.iter().any(|issuer| issuer.trim_end_matches('/') == claimed)
             }),
         }
     }
