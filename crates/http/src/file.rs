@@ -109,7 +109,8 @@ impl<W: Wire> Context<W> {
     /// an open, and its use continues.
     async fn open(&mut self, head: &Head<'_>, target: &Target<'_>) -> Result<Option<Arc<File>>, ErrorAnswer> {
         self.engine()?;
-        let Admitted { request, caller } = self.admit(head, target, Right::Read).await?;
+        let Admitted { mut request, caller } = self.admit(head, target, Right::Read).await?;
+        request.first_read = first_read(head);
         if request.is_of_directory {
             return Ok(None);
         }
@@ -213,6 +214,19 @@ impl<W: Wire> Context<W> {
         }
         self.send_content(head, answer, Content { handle: &file.handle, ranges, parts, len, has_status }).await
     }
+}
+
+/// The bytes that a GET is going to read first; none if that depends on the size of the file.
+fn first_read(head: &Head<'_>) -> ByteRange {
+    let first = match ranges_of(head.field("range"), u64::MAX) {
+        Ranges::Whole => ByteRange::at(0, u64::MAX),
+        Ranges::One(range) => range,
+        Ranges::Many(ranges) => ranges.first().copied().unwrap_or_default(),
+        Ranges::TooMany | Ranges::Unsatisfiable => ByteRange::default(),
+    };
+    // Ranges that count from the end are at the end of the largest file here.
+    let is_known = first.start() < u64::MAX / 2;
+    if is_known { first } else { ByteRange::default() }
 }
 
 /// Whether the status of the delivery is to follow the body. davix sends `TE: trailers` alone, and does not expect any; clients of HTTP/2

@@ -19,7 +19,10 @@ use forebay_types::{Endpoint, OriginId};
 use http_body_util::BodyExt;
 use hyper::{HeaderMap, StatusCode, body::Incoming, header::LOCATION};
 use std::{
-    sync::{Arc, atomic::AtomicUsize},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicUsize},
+    },
     time::Duration,
 };
 use tokio::time::{Instant, timeout, timeout_at};
@@ -33,6 +36,8 @@ pub(crate) struct Client {
     pub(crate) metrics: OriginMetrics,
     /// Set if the servers are not those of the configuration.
     pub(crate) named_by: Option<NamedBy>,
+    /// Cleared when a server has not answered a request for several ranges with them.
+    pub(crate) joins_ranges: AtomicBool,
 }
 
 /// The federation that has named the servers of a client.
@@ -183,7 +188,9 @@ impl Client {
             let location = text(&answer.headers, &LOCATION).unwrap_or_default().to_owned();
             let next = target.redirected(&location).map_err(|what| protocol(&endpoint, what))?;
             // Only directories have another name with a slash: the answer itself is what was asked for.
-            if target.is_directory_at(&next) && matches!(question, Question::Head | Question::Get { .. }) {
+            if target.is_directory_at(&next)
+                && matches!(question, Question::Head | Question::Open(_) | Question::Get { .. })
+            {
                 return Ok(answer);
             }
             answer.body.finish().await;

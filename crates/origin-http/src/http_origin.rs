@@ -3,11 +3,11 @@
 use crate::{
     answer::{
         digest::checksum_in,
-        facts::{size_in, validator_in},
+        facts::{is_identity, size_in, validator_in},
         multistatus::{self, Resource},
     },
     exchange::{Answer, Client, Failure, protocol},
-    file::HttpFile,
+    file::{Begun, HttpFile},
     options::{LISTING_LEN_MAX, Options, REQUESTS_MAX},
     pool::Pool,
     request::Question,
@@ -18,7 +18,7 @@ use forebay_origin::{
     Checksum, FileIdentity, ListDetail, Origin, OriginError, OriginFile, OriginFuture, OriginPath, RefusalKind,
 };
 use forebay_telemetry::Metrics;
-use forebay_types::{ByteRange, DirEntry, FileKind, FileStat, OriginId, Validator};
+use forebay_types::{ByteRange, DirEntry, FileKind, FileStat, OriginId, Scheme, Validator};
 use hyper::StatusCode;
 use std::sync::{
     Arc,
@@ -47,7 +47,9 @@ impl HttpOrigin {
     #[must_use]
     pub fn new(first: OriginId, others: Vec<OriginId>, options: Options, pool: Arc<Pool>, metrics: &Metrics) -> Self {
         let (label, metrics) = (first.to_string(), metrics.origin(&first));
-        Self::of(Client { first, others, options, pool, metrics, named_by: None }, label)
+        // Servers of S3 ignore the header then, and send all of the object.
+        let joins_ranges = AtomicBool::new(first.scheme != Scheme::S3);
+        Self::of(Client { first, others, options, pool, metrics, named_by: None, joins_ranges }, label)
     }
 
     /// The origin of the servers of `client`.
@@ -56,9 +58,9 @@ impl HttpOrigin {
         Self { client, label, has_webdav: AtomicBool::new(true), turns: Arc::new(Semaphore::new(REQUESTS_MAX)) }
     }
 
-    async fn open_file(&self, path: &OriginPath) -> Result<HttpFile, OriginError> {
-        let attempt = |server, deadline| self.head(server, path, deadline);
-        let (Head { size, validator, target }, server) = match self.client.with_servers(attempt).await {
+    async fn open_file(&self, path: &OriginPath, first: ByteRange) -> Result<HttpFile, OriginError> {
+        let attempt = |server, deadline| self.begin(server, path, first, deadline);
+        let ((Head { size, validator, target }, begun), server) = match self.client.with_servers(attempt).await {
             Err(OriginError::Refused { endpoint, kind: RefusalKind::NotFound, .. })
                 if self.is_s3() && self.has_objects_below(path).await? =>
             {
@@ -68,7 +70,37 @@ impl HttpOrigin {
             opened => opened?,
         };
         let identity = FileIdentity { size, validator, origin: server.clone() };
-        Ok(HttpFile::new(Arc::clone(&self.client), Arc::clone(&self.turns), path.clone(), identity, target))
+        Ok(HttpFile::new(Arc::clone(&self.client), Arc::clone(&self.turns), path.clone(), identity, target, begun))
+    }
+
+    /// Size and validator of a file; with the answer that has the bytes from the beginning of `first` on, unless that is empty.
+    async fn begin(
+        &self,
+        server: &OriginId,
+        path: &OriginPath,
+        first: ByteRange,
+        deadline: Instant,
+    ) -> Result<(Head, Option<Begun>), Failure> {
+        if first.is_empty() {
+            return Ok((self.head(server, path, deadline).await?, None));
+        }
+        let answer = self.client.ask(&Target::new(server, path), path, &Question::Open(first), deadline).await?;
+        if matches!(answer.status.as_u16(), 200 | 206)
+            && is_identity(&answer.headers)
+            && let Some(size) = size_in(&answer.headers).filter(|size| *size > first.start())
+            && let validator = validator_in(&answer.headers)
+            // A page about a directory is a whole without a validator.
+            && (answer.status == StatusCode::PARTIAL_CONTENT || !validator.is_empty())
+        {
+            let head = Head { size, validator, target: answer.target.clone() };
+            return Ok((head, Some(Begun { answer, range: first.clipped_to(size) })));
+        }
+        // Of these errors `HEAD` may give another account: the range is beyond the end, or the method is not supported.
+        if answer.status.is_success() || matches!(answer.status.as_u16(), 405 | 416 | 501) {
+            answer.body.finish().await;
+            return Ok((self.head(server, path, deadline).await?, None));
+        }
+        self.read_head(answer).await.map(|head| (head, None))
     }
 
     /// Size and validator of a file, by `HEAD`, or by its first byte where that is not possible.
@@ -82,7 +114,7 @@ impl HttpOrigin {
             return self.read_head(answer).await;
         }
         answer.body.finish().await;
-        let first_byte = Question::Get { range: ByteRange::at(0, 1), etag: None };
+        let first_byte = Question::Get { ranges: vec![ByteRange::at(0, 1)], etag: None };
         let answer = self.client.ask(&target, path, &first_byte, deadline).await?;
         self.read_head(answer).await
     }
@@ -216,7 +248,11 @@ impl Origin for HttpOrigin {
     }
 
     fn open<'a>(&'a self, path: &'a OriginPath) -> OriginFuture<'a, Arc<dyn OriginFile>> {
-        Box::pin(async move { Ok(Arc::new(self.open_file(path).await?) as Arc<dyn OriginFile>) })
+        self.open_to_read(path, ByteRange::default())
+    }
+
+    fn open_to_read<'a>(&'a self, path: &'a OriginPath, first: ByteRange) -> OriginFuture<'a, Arc<dyn OriginFile>> {
+        Box::pin(async move { Ok(Arc::new(self.open_file(path, first).await?) as Arc<dyn OriginFile>) })
     }
 
     fn stat<'a>(&'a self, path: &'a OriginPath) -> OriginFuture<'a, FileStat> {

@@ -73,6 +73,21 @@ impl Default for PoolOptions {
 /// Requests under way at one origin. Each has a connection of its own; more wait for their turn.
 pub(crate) const REQUESTS_MAX: usize = 16;
 
+/// How long the bytes that came with an open are kept for its reader.
+pub(crate) const BEGUN_TIME: Duration = Duration::from_secs(1);
+
+/// Longest range in bytes that shares a request with others. Longer ones are faster over a connection of their own.
+pub(crate) const JOINED_RANGE_MAX: u64 = 256 << 10;
+
+/// Most ranges of one request: its head stays below 4 KiB, and servers take so many.
+pub(crate) const JOINED_COUNT_MAX: usize = 100;
+
+/// Most bytes of one request for several ranges.
+pub(crate) const JOINED_LEN_MAX: u64 = 4 << 20;
+
+/// Connections over which reads that begin together are spread if there is no unused one.
+pub(crate) const JOINED_SPREAD: usize = 4;
+
 /// Unused connections that are kept to one server.
 pub(crate) const IDLE_PER_SERVER_MAX: usize = REQUESTS_MAX;
 

@@ -24,10 +24,12 @@ const WANT_REPR_DIGEST: HeaderName = HeaderName::from_static("want-repr-digest")
 pub(crate) enum Question {
     /// Size and validators of a file.
     Head,
+    /// The same, and these bytes of the file.
+    Open(ByteRange),
     /// The checksum of the algorithm, or any that clients of this field use.
     Checksum(Option<String>),
-    /// Bytes of the file, if it still has the entity tag.
-    Get { range: ByteRange, etag: Option<ETag> },
+    /// Ranges of the file, if it still has the entity tag.
+    Get { ranges: Vec<ByteRange>, etag: Option<ETag> },
     /// Properties of the path itself.
     Properties,
     /// Properties of the entries of a directory.
@@ -42,7 +44,7 @@ impl Question {
     /// The operation, for messages about failures.
     pub(crate) const fn doing(&self) -> &'static str {
         match self {
-            Self::Head => "opening a file",
+            Self::Head | Self::Open(_) => "opening a file",
             Self::Checksum(_) => "asking for a checksum",
             Self::Get { .. } => "reading",
             Self::Properties => "asking for a stat",
@@ -53,7 +55,7 @@ impl Question {
 
     pub(crate) const fn kind(&self) -> RequestKind {
         match self {
-            Self::Head => RequestKind::Open,
+            Self::Head | Self::Open(_) => RequestKind::Open,
             Self::Checksum(_) | Self::Federation => RequestKind::Query,
             Self::Get { .. } => RequestKind::Read,
             Self::Properties => RequestKind::Stat,
@@ -91,9 +93,9 @@ impl Question {
         request = match self {
             Self::Head => request,
             Self::Checksum(algorithm) => with_digest(request, algorithm.as_deref()),
-            Self::Get { range, etag } => {
-                let last = range.end().saturating_sub(1);
-                let request = request.header(RANGE, format!("bytes={}-{last}", range.start()));
+            Self::Open(range) => request.header(RANGE, listed(&[*range])),
+            Self::Get { ranges, etag } => {
+                let request = request.header(RANGE, listed(ranges));
                 // Weak tags never match here (RFC 9110, 13.1.1).
                 match etag.as_ref().filter(|etag| !etag.is_weak()) {
                     Some(etag) => request.header(IF_MATCH, etag.as_str()),
@@ -110,10 +112,16 @@ impl Question {
     fn method(&self) -> Method {
         match self {
             Self::Head | Self::Checksum(_) => Method::HEAD,
-            Self::Get { .. } | Self::Objects | Self::Federation => Method::GET,
+            Self::Open(_) | Self::Get { .. } | Self::Objects | Self::Federation => Method::GET,
             Self::Properties | Self::List => Method::from_bytes(b"PROPFIND").unwrap_or(Method::GET),
         }
     }
+}
+
+/// The value of `Range` for `ranges`.
+fn listed(ranges: &[ByteRange]) -> String {
+    let listed = ranges.iter().map(|range| format!("{}-{}", range.start(), range.end().saturating_sub(1)));
+    format!("bytes={}", listed.collect::<Vec<_>>().join(","))
 }
 
 fn with_digest(request: hyper::http::request::Builder, algorithm: Option<&str>) -> hyper::http::request::Builder {

@@ -109,6 +109,13 @@ impl Origin for Alternatives {
         })
     }
 
+    fn open_to_read<'a>(&'a self, path: &'a OriginPath, first: ByteRange) -> OriginFuture<'a, Arc<dyn OriginFile>> {
+        Box::pin(async move {
+            let (file, position) = self.ask(|origin| origin.open_to_read(path, first)).await?;
+            Ok(Arc::new(OpenFile::new(self.clone(), path.clone(), file, position)) as Arc<dyn OriginFile>)
+        })
+    }
+
     fn stat<'a>(&'a self, path: &'a OriginPath) -> OriginFuture<'a, FileStat> {
         Box::pin(async move { Ok(self.ask(|origin| origin.stat(path)).await?.0) })
     }

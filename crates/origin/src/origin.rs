@@ -36,6 +36,13 @@ pub trait Origin: Send + Sync {
     /// Opens a file for reading.
     fn open<'a>(&'a self, path: &'a OriginPath) -> OriginFuture<'a, Arc<dyn OriginFile>>;
 
+    /// As [`Origin::open`], for a reader that is expected to ask for `first`, which may end beyond the file. To be overridden where one
+    /// request can open a file and ask for bytes. A reader that asks for others is served as well.
+    fn open_to_read<'a>(&'a self, path: &'a OriginPath, first: ByteRange) -> OriginFuture<'a, Arc<dyn OriginFile>> {
+        let _ = first;
+        self.open(path)
+    }
+
     /// Asks for size, change time and kind of a path.
     fn stat<'a>(&'a self, path: &'a OriginPath) -> OriginFuture<'a, FileStat>;
 
@@ -116,6 +123,23 @@ impl Chunks {
     pub fn channel() -> (mpsc::UnboundedSender<Result<Chunk, OriginError>>, Self) {
         let (sender, receiver) = mpsc::unbounded_channel();
         (sender, Self { receiver, driver: None })
+    }
+
+    /// The bytes of this stream, and then those of `next`, unless an error ends this one.
+    #[must_use]
+    pub fn followed_by(mut self, mut next: Self) -> Self {
+        let (sender, joined) = Self::channel();
+        joined.driven_by(async move {
+            // Both were requested before: only the order is made here.
+            for chunks in [&mut self, &mut next] {
+                while let Some(chunk) = chunks.next().await {
+                    let is_end = chunk.is_err();
+                    if sender.send(chunk).is_err() || is_end {
+                        return;
+                    }
+                }
+            }
+        })
     }
 
     /// A stream without bytes.

@@ -270,7 +270,11 @@ impl Read {
 
     /// The next bytes of the bypassed piece in front; `None` when it is used up.
     async fn next_bypassed(&mut self, file: &Arc<CachedFile>) -> Result<Option<Segment>, Error> {
-        let origin = file.origin_file().await?;
+        let first = match self.pieces.front() {
+            Some(ReadStep::Bypass(bypass)) => ByteRange::between(self.rest.start(), bypass.range.end()),
+            _ => ByteRange::default(),
+        };
+        let origin = file.origin_file(first).await?;
         self.start_front(file, origin.as_ref()).await?;
         self.start_behind_front(file, origin.as_ref());
         let position = self.rest.start();

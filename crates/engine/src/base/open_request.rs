@@ -3,7 +3,7 @@
 use forebay_auth::{Credentials, Identity, Token};
 use forebay_origin::DelegatedCredentials;
 use forebay_telemetry::Client;
-use forebay_types::{Endpoint, Lfn, RequestPath};
+use forebay_types::{ByteRange, Endpoint, Lfn, RequestPath};
 use std::sync::Arc;
 
 /// A client's request for a name. Each front builds it from its own protocol.
@@ -21,6 +21,8 @@ pub struct OpenRequest {
     /// Whether the name can be that of a directory only: it was written with a slash at its end.
     pub is_of_directory: bool,
     pub tried: Tried,
+    /// The bytes that the client is going to read first, perhaps beyond the end of the file; empty if they are not known.
+    pub first_read: ByteRange,
     /// A token that counts instead of the login. The front takes it out of the parameters.
     pub token: Option<Token>,
     /// The contents of the probe file, from a client that sees the store.
@@ -49,6 +51,8 @@ impl OpenRequest {
             revalidates: false,
             is_of_directory: false,
             tried: Tried::default(),
+            // Almost all readers begin at the beginning.
+            first_read: ByteRange::at(0, 1),
             token: None,
             probe: None,
         }

@@ -50,6 +50,9 @@ pub struct Options {
     pub index: Arc<dyn IndexPlace>,
 }
 
+/// Longest range asked for at once when it is not kept, in bytes.
+pub(crate) const BYPASS_LEN_MAX: u64 = 1 << 20;
+
 impl Default for Options {
     fn default() -> Self {
         Self {

@@ -207,8 +207,8 @@ impl CachedFile {
         }
     }
 
-    /// The file at its origin, opened when first needed; it must be the same file as the one that is cached.
-    pub(crate) async fn origin_file(self: &Arc<Self>) -> Result<Arc<dyn OriginFile>, Error> {
+    /// The file at its origin, opened when first needed, to read `first`; it must be the same file as the one that is cached.
+    pub(crate) async fn origin_file(self: &Arc<Self>, first: ByteRange) -> Result<Arc<dyn OriginFile>, Error> {
         let changed = || Error::Changed { lfn: self.lfn().clone() };
         if self.is_outdated() {
             return Err(changed());
@@ -216,7 +216,7 @@ impl CachedFile {
         let file = Arc::clone(self);
         let open = || async move {
             // Requested without the lock of `origin_file`: readers of other ranges join the same open.
-            let opened = file.target.origin.open(&file.target.path).await?;
+            let opened = file.target.origin.open_to_read(&file.target.path, first).await?;
             let is_same = file.matches(&opened.identity());
             if !is_same {
                 file.retire(DropReason::Changed);

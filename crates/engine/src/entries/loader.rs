@@ -2,6 +2,7 @@
 
 use crate::{
     CheckPolicy, Error,
+    base::options::BYPASS_LEN_MAX,
     entries::{
         cached_file::{CachedFile, file_stat},
         closed_files::ClosedFile,
@@ -17,7 +18,7 @@ use forebay_cache::{CacheKey, ChecksumState, Cinfo, Geometry, Remembered, Trust}
 use forebay_origin::{Checksum, OriginError};
 use forebay_store::{Entry, MayWait, OriginMark, StoreError};
 use forebay_telemetry::{DiskOperation, NotKept};
-use forebay_types::{BlockSize, FileStat, Validator};
+use forebay_types::{BlockSize, ByteRange, FileStat, Validator};
 use std::{io, os::unix::fs::MetadataExt, sync::Arc, time::Duration};
 
 /// How long an open waits for the disk: one that hangs is offline by then, and its files are misses.
@@ -45,7 +46,9 @@ pub(crate) async fn load(
     }
     // Before the file is opened: if it changes in between, the next check finds another checksum and no harm is done.
     let checksum = if target.validity.compares_checksum { checksum.await } else { None };
-    let opened = match open_at_origin(&context, &target, grant).await {
+    let block_size = target.caching.block_size.unwrap_or(context.options.block_size);
+    let first = to_end_of_block(target.first_read, block_size, context.options.fill_len_max);
+    let opened = match open_at_origin(&context, &target, grant, first).await {
         Ok(opened) => opened,
         // The disk was asked before the origin: it holds nothing to fall back to.
         Err(error) if is_disk_first => return Err(error.into()),
@@ -58,7 +61,6 @@ pub(crate) async fn load(
     let known = identity.validator.checksum().cloned();
     let validator = identity.validator.with_checksum(checksum.or(known));
     let mark = OriginMark::new(identity.origin, validator);
-    let block_size = target.caching.block_size.unwrap_or(context.options.block_size);
     // A size that no geometry can hold is passed through without keeping it.
     let geometry = Geometry::of_new_file(block_size, identity.size).ok();
     let mtime = mark.validator.mtime();
@@ -169,11 +171,21 @@ fn recalled(context: &FileContext, stored: StoredEntry) -> StoredEntry {
     stored
 }
 
+/// What the first fill for a read of `range` asks for first, if nothing of the file is here: to the end of a block, and of at most
+/// `len_max` bytes from the beginning of a block on.
+fn to_end_of_block(range: ByteRange, block_size: BlockSize, len_max: u64) -> ByteRange {
+    let size = block_size.bytes();
+    let begin = range.start() - range.start() % size;
+    let end = range.end().checked_next_multiple_of(size).unwrap_or(u64::MAX);
+    if range.is_empty() { range } else { ByteRange::between(range.start(), end.min(begin.saturating_add(len_max))) }
+}
+
 /// Opens a file at its origin, unless that was just done for the client. A missing name is remembered, also for later callers.
 async fn open_at_origin(
     context: &FileContext,
     target: &OriginTarget,
     grant: Option<OriginGrant>,
+    first: ByteRange,
 ) -> Result<FromOrigin, OriginError> {
     if target.is_as_client()
         && let Some(OriginGrant::Open(opened)) = grant
@@ -185,7 +197,7 @@ async fn open_at_origin(
         return Err(missing);
     }
     let asked = LastCheck::begun_now();
-    let opened = target.origin.open(&target.path).await;
+    let opened = target.origin.open_to_read(&target.path, first).await;
     // A refusal to one client says nothing about the others: it is not remembered.
     if let (Err(error), Some(key)) = (&opened, &target.key)
         && !target.is_as_client()
@@ -203,7 +215,8 @@ pub(crate) async fn load_unkept(
 ) -> Result<Arc<CachedFile>, Error> {
     // One file, whatever its size: its blocks are never counted.
     context.metrics.add_not_kept(NotKept::Decision, 1);
-    let opened = open_at_origin(context, &target, grant).await?;
+    let first = target.first_read.clipped_to(target.first_read.start().saturating_add(BYPASS_LEN_MAX));
+    let opened = open_at_origin(context, &target, grant, first).await?;
     Ok(Arc::new(unkept(context, target, opened)?))
 }
 

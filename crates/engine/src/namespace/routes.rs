@@ -11,7 +11,7 @@ use forebay_cache::{
 };
 use forebay_origin::{DelegatedCredentials, Origin, OriginPath};
 use forebay_store::Space;
-use forebay_types::{Lfn, OriginId};
+use forebay_types::{ByteRange, Lfn, OriginId};
 use parking_lot::Mutex;
 use std::{borrow::Cow, collections::HashMap, fmt, path::PathBuf, sync::Arc};
 
@@ -92,6 +92,8 @@ pub struct OriginTarget {
     pub(crate) origin: Arc<dyn Origin>,
     pub server: OriginId,
     pub path: OriginPath,
+    /// The bytes that the client is going to read first; empty if they are not known.
+    pub(crate) first_read: ByteRange,
     pub(crate) key: Option<CacheKey>,
     /// The name under which other origins may have the same file. Then the key is to become that of the content.
     pub(crate) rucio: Option<RucioName>,
@@ -163,7 +165,7 @@ impl Routes {
         // First: a path that names an origin is never below an export.
         match ForwardedPath::parse(request.lfn.as_str()) {
             Ok(Some(forwarded)) => {
-                return self.forward(&forwarded.origin, forwarded.lfn, &request.origin_parameters, delegation);
+                return self.forward(&forwarded.origin, forwarded.lfn, request, delegation);
             }
             Ok(None) => {}
             Err(error) => return Err(Error::Forwarding { error }),
@@ -189,7 +191,7 @@ impl Routes {
             validity: export.validity,
             service: export.service,
             is_forwarded: false,
-            ..self.forwarded(Arc::clone(origin), server, key, request.lfn.clone(), &request.origin_parameters, asked)
+            ..self.forwarded(Arc::clone(origin), server, key, request.lfn.clone(), request, asked)
         }))
     }
 
@@ -224,7 +226,13 @@ impl Routes {
         })
     }
 
-    fn forward(&self, id: &OriginId, lfn: Lfn, cgi: &str, delegation: &Delegation) -> Result<Target, Error> {
+    fn forward(
+        &self,
+        id: &OriginId,
+        lfn: Lfn,
+        request: &OpenRequest,
+        delegation: &Delegation,
+    ) -> Result<Target, Error> {
         // Before a client is made: names that are not allowed must not cost memory.
         if !self.forwarding.allows(id) {
             return Err(Error::ForwardingDenied { origin: id.clone() });
@@ -233,7 +241,7 @@ impl Routes {
         let asked = asked_for(&origin, self.decisions.options.forwarding_authorizes_at_origin, delegation);
         let rucio = if self.decisions.options.shares_rucio_files { RucioName::of(&lfn) } else { None };
         let key = CacheKey::forwarded(id, &lfn).ok();
-        Ok(Target::Origin(OriginTarget { rucio, ..self.forwarded(origin, id, key, lfn, cgi, asked) }))
+        Ok(Target::Origin(OriginTarget { rucio, ..self.forwarded(origin, id, key, lfn, request, asked) }))
     }
 
     /// A file of an origin that the client names.
@@ -243,7 +251,7 @@ impl Routes {
         server: &OriginId,
         key: Option<CacheKey>,
         lfn: Lfn,
-        cgi: &str,
+        request: &OpenRequest,
         (delegation, authorize_as): (DelegatedCredentials, Option<DelegatedCredentials>),
     ) -> OriginTarget {
         OriginTarget {
@@ -251,7 +259,8 @@ impl Routes {
             server: server.clone(),
             key,
             rucio: None,
-            path: OriginPath { lfn, cgi: cgi.to_owned(), delegation },
+            path: OriginPath { lfn, cgi: request.origin_parameters.clone(), delegation },
+            first_read: request.first_read,
             writes: Writes::Refuse,
             validity: self.decisions.options.forwarding_validity,
             decisions: Arc::clone(&self.decisions),

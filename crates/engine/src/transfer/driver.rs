@@ -101,9 +101,10 @@ async fn drive(
     permit: Option<&Permit>,
 ) -> Result<(), Error> {
     let stored = file.stored.as_ref().ok_or(Error::Internal { what: "a fill of a file that is not kept" })?;
+    let first = fill.stages().0.first().map(|(_, range)| *range).unwrap_or_default();
     // The open counts too: an origin that does not answer it holds no memory either.
     let origin = tokio::select! {
-        origin = file.origin_file() => origin?,
+        origin = file.origin_file(first) => origin?,
         () = given_up(file, fill, &reservation) => {
             fill.cut();
             return Ok(());

@@ -2,6 +2,7 @@
 //! under which they were found missing.
 
 use crate::{
+    base::options::BYPASS_LEN_MAX,
     entries::{
         cached_file::CachedFile,
         claims::{Checks, Fills, covering},
@@ -295,10 +296,7 @@ pub(crate) struct Bypass {
     pub(crate) stream: Option<(Chunks, Reservation)>,
 }
 
-/// Longest range asked for at once when it is not kept, in bytes.
-const BYPASS_LEN_MAX: u64 = 1 << 20;
-
-/// The same while memory is short. Clients that take their bytes slowly hold so much each.
+/// Longest range asked for at once while memory is short and the range is not kept. Clients that take their bytes slowly hold so much each.
 pub(crate) const BYPASS_LEN_SHORT: u64 = 64 << 10;
 
 impl Bypass {

@@ -1,39 +1,26 @@
 //! A file open at an HTTP server.
 
+mod gathering;
+mod joined_read;
 mod read;
+mod shared;
 
-use crate::{exchange::Client, target::Target};
+use crate::{exchange::Client, options::BEGUN_TIME, target::Target};
 use forebay_origin::{Chunks, FileIdentity, OriginFile, OriginPath};
 use forebay_types::ByteRange;
+use gathering::Gathering;
 use parking_lot::Mutex;
 use read::RangeRead;
+pub(crate) use shared::Begun;
+use shared::{KnownTarget, Shared};
 use std::sync::Arc;
-use tokio::sync::Semaphore;
+use tokio::{sync::Semaphore, time::sleep};
 
 /// A file and what its server said about it at the open.
 pub(crate) struct HttpFile {
     shared: Arc<Shared>,
-}
-
-/// Parts that reads under way keep.
-struct Shared {
-    client: Arc<Client>,
-    turns: Arc<Semaphore>,
-    path: OriginPath,
-    /// As of the open; reads go to the same server while it answers.
-    identity: FileIdentity,
-    /// The position of that server in the list of the client.
-    opened_at: usize,
-    /// The URL that answered last, after redirects.
-    target: Mutex<Option<KnownTarget>>,
-}
-
-/// A URL behind redirects.
-#[derive(Clone)]
-struct KnownTarget {
-    target: Target,
-    /// The position of the server that has redirected to it.
-    server: usize,
+    gathering: Arc<Gathering>,
+    begun: Arc<Mutex<Option<Begun>>>,
 }
 
 impl HttpFile {
@@ -43,12 +30,47 @@ impl HttpFile {
         path: OriginPath,
         identity: FileIdentity,
         target: Target,
+        begun: Option<Begun>,
     ) -> Self {
         // dCache redirects reads only: the first read begins at the door again.
         let is_redirected = Target::new(&identity.origin, &path) != target;
         let server = (0..client.count()).find(|at| *client.server(*at) == identity.origin).unwrap_or_default();
         let target = Mutex::new(is_redirected.then_some(KnownTarget { target, server }));
-        Self { shared: Arc::new(Shared { client, turns, path, identity, opened_at: server, target }) }
+        let shared = Arc::new(Shared { client, turns, path, identity, opened_at: server, target });
+        let is_begun = begun.is_some();
+        let begun = Arc::new(Mutex::new(begun));
+        if is_begun {
+            tokio::spawn(end_in_time(Arc::clone(&begun)));
+        }
+        Self { shared, gathering: Arc::default(), begun }
+    }
+
+    /// Begins to read `range`.
+    fn start(&self, range: ByteRange) -> Chunks {
+        let begun = self.begun.lock().take_if(|begun| begun.range.start() == range.start());
+        let Some(begun) = begun else {
+            let (read, chunks) = RangeRead::new(Arc::clone(&self.shared), range);
+            if read.can_be_joined() {
+                self.gathering.add(read);
+            } else {
+                read.start();
+            }
+            return chunks;
+        };
+        let (here, rest) = (range.clipped_to(begun.range.end()), begun.range.end()..range.end());
+        let (read, chunks) = RangeRead::new(Arc::clone(&self.shared), here);
+        read.with(begun).start();
+        // Requested now, and not when the first part is here.
+        if rest.is_empty() { chunks } else { chunks.followed_by(self.start(ByteRange::between(rest.start, rest.end))) }
+    }
+}
+
+/// Gives up the bytes that came with an open if its reader asks for others: they hold a connection.
+async fn end_in_time(begun: Arc<Mutex<Option<Begun>>>) {
+    sleep(BEGUN_TIME).await;
+    let begun = begun.lock().take();
+    if let Some(begun) = begun {
+        begun.answer.body.finish().await;
     }
 }
 
@@ -62,6 +84,6 @@ impl OriginFile for HttpFile {
     }
 
     fn read_many(&self, ranges: &[ByteRange]) -> Vec<Chunks> {
-        ranges.iter().map(|range| RangeRead::start(Arc::clone(&self.shared), *range)).collect()
+        ranges.iter().map(|range| self.start(*range)).collect()
     }
 }

@@ -1,35 +1,35 @@
 //! Reads one range, resuming it where a connection ends.
 
-use super::{KnownTarget, Shared};
+use super::shared::{Begun, Shared};
 use crate::{
     answer::{
         content_range::ContentRange,
-        facts::{is_identity, range_in, size_in, validator_in},
+        facts::{is_identity, range_in, size_in},
     },
     exchange::{Answer, Failure, protocol},
     options::SKIP_MAX,
     pool::Connection,
-    request::Question,
     servers::Attempts,
-    target::Target,
 };
 use bytes::Bytes;
 use forebay_origin::{Chunk, Chunks, OriginError, count_failure};
-use forebay_types::{ByteRange, Validator, ValidatorMatch};
+use forebay_types::ByteRange;
 use std::sync::Arc;
 use tokio::sync::mpsc;
 
 /// A range on its way to a reader.
 pub(super) struct RangeRead {
-    shared: Arc<Shared>,
+    pub(super) shared: Arc<Shared>,
     /// The bytes that have not come yet.
-    rest: ByteRange,
+    pub(super) rest: ByteRange,
     /// The server to ask, by its position in the list of the client.
-    server: usize,
+    pub(super) server: usize,
     /// Servers with another version of the file.
     excluded: Vec<usize>,
     /// For the first request.
-    kept: Option<Connection>,
+    pub(super) kept: Option<Connection>,
+    /// The answer to the first request, if it was sent before.
+    begun: Option<Begun>,
     sender: mpsc::UnboundedSender<Result<Chunk, OriginError>>,
 }
 
@@ -57,21 +57,39 @@ impl Drop for RangeRead {
 }
 
 impl RangeRead {
-    /// Begins to read `range`. A task of its own receives it: a connection must not wait for a slow reader, since others wait
-    /// for their turn.
-    pub(super) fn start(shared: Arc<Shared>, range: ByteRange) -> Chunks {
+    pub(super) fn new(shared: Arc<Shared>, range: ByteRange) -> (Self, Chunks) {
         let (sender, chunks) = Chunks::channel();
         let server = shared.target.lock().as_ref().map_or(shared.opened_at, |known| known.server);
-        let mut read = Self { shared, rest: range, server, excluded: Vec::new(), kept: None, sender };
-        // Now, and not in the task: tasks begin in any order, and the reader waits for the first of several ranges.
-        if read.shared.turns.available_permits() > 0 {
-            read.kept = read.shared.client.kept_connection(&read.target().0);
-        }
-        tokio::spawn(read.run());
-        chunks
+        (Self { shared, rest: range, server, excluded: Vec::new(), kept: None, begun: None, sender }, chunks)
     }
 
-    async fn run(mut self) {
+    /// The read with the answer to its first request.
+    pub(super) fn with(mut self, begun: Begun) -> Self {
+        self.begun = Some(begun);
+        self
+    }
+
+    /// Begins to read. A task of its own receives the bytes: a connection must not wait for a slow reader, since others wait
+    /// for their turn.
+    pub(super) fn start(mut self) {
+        // Now, and not in the task: tasks begin in any order, and the reader waits for the first of several ranges.
+        self.take_kept_connection();
+        tokio::spawn(self.run());
+    }
+
+    /// Takes an unused connection, unless others wait for their turn.
+    pub(super) fn take_kept_connection(&mut self) {
+        if self.kept.is_none() && self.begun.is_none() && self.shared.turns.available_permits() > 0 {
+            self.kept = self.shared.client.kept_connection(&self.shared.target(self.server).0);
+        }
+    }
+
+    /// Resolves when the reader has left.
+    pub(super) async fn left(&self) {
+        self.sender.closed().await;
+    }
+
+    pub(super) async fn run(mut self) {
         let shared = Arc::clone(&self.shared);
         let options = &shared.client.options;
         let mut attempts = Attempts::new(options, shared.client.count(), 0, options.read_attempts);
@@ -115,56 +133,28 @@ impl RangeRead {
             () = self.sender.closed() => return Err(Stop::Abandoned),
         };
         let _turn = turn.map_err(|_| self.broken("it is shutting down"))?;
-        // Entity tags are those of one server.
-        let etag = if self.is_at_home() { shared.identity.validator.etag().cloned() } else { None };
-        let question = Question::Get { range: self.rest, etag };
-        let (target, is_known) = self.target();
-        let kept = self.kept.take();
+        if let Some(Begun { answer, range }) = self.begun.take() {
+            return self.receive(answer, range).await;
+        }
+        let (kept, requested) = (self.kept.take(), self.rest);
         let asked = tokio::select! {
-            asked = shared.client.ask_over(kept, &target, &shared.path, &question, attempts.deadline()) => asked,
+            asked = shared.ask(self.server, kept, vec![requested], attempts.deadline()) => asked,
             () = self.sender.closed() => return Err(Stop::Abandoned),
         };
-        let answer = match asked {
-            // A URL behind a redirect may have ended: the door gives another one.
-            Ok(answer) if is_known && !answer.status.is_success() => {
-                *shared.target.lock() = None;
-                answer.body.finish().await;
-                shared.client.ask(&self.door(), &shared.path, &question, attempts.deadline()).await?
-            }
-            Err(failure) => {
-                *shared.target.lock() = None;
-                return Err(failure.into());
-            }
-            Ok(answer) => answer,
-        };
-        self.receive(answer).await
-    }
-
-    /// The URL to ask, and whether it is one behind a redirect.
-    fn target(&self) -> (Target, bool) {
-        let known = self.shared.target.lock().clone().filter(|known| known.server == self.server);
-        known.map_or_else(|| (self.door(), false), |known| (known.target, true))
-    }
-
-    /// The URL of the file at the server to ask.
-    fn door(&self) -> Target {
-        Target::new(self.shared.client.server(self.server), &self.shared.path)
-    }
-
-    fn is_at_home(&self) -> bool {
-        self.server == self.shared.opened_at
+        self.receive(asked?, requested).await
     }
 
     fn broken(&self, what: &'static str) -> Stop {
         protocol(&self.shared.identity.origin.endpoint, what).into()
     }
 
-    async fn receive(&mut self, answer: Answer) -> Result<(), Stop> {
+    /// Receives the answer to a request for `requested`, which begins with the rest.
+    async fn receive(&mut self, answer: Answer, requested: ByteRange) -> Result<(), Stop> {
         let shared = Arc::clone(&self.shared);
-        let Some(mut skip_len) = self.check(&answer)? else {
+        let Some(mut skip_len) = self.check(&answer, requested)? else {
             return Err(answer.refuse(&shared.client.options).await.into());
         };
-        *shared.target.lock() = Some(KnownTarget { target: answer.target.clone(), server: self.server });
+        shared.note_target(self.server, &answer);
         let is_partial = range_in(&answer.headers).is_some();
         let mut body = answer.body;
         while !self.rest.is_empty() {
@@ -187,12 +177,15 @@ impl RangeRead {
     }
 
     /// Bytes to drop before the wanted ones; `None` if the answer refuses the request.
-    fn check(&self, answer: &Answer) -> Result<Option<u64>, Stop> {
+    fn check(&self, answer: &Answer, requested: ByteRange) -> Result<Option<u64>, Stop> {
         let identity = &self.shared.identity;
         let endpoint = answer.endpoint();
         let changed = || {
-            let is_at_home = self.is_at_home();
-            if is_at_home { OriginError::Changed { endpoint: endpoint.clone() }.into() } else { Stop::OtherVersion }
+            if self.shared.is_home(self.server) {
+                OriginError::Changed { endpoint: endpoint.clone() }.into()
+            } else {
+                Stop::OtherVersion
+            }
         };
         match answer.status.as_u16() {
             206 | 200 => {}
@@ -204,9 +197,7 @@ impl RangeRead {
             return Err(protocol(endpoint, "it sends compressed bytes although it was asked for none").into());
         }
         // Servers that ignore `If-Match` are found out here.
-        let validator = validator_in(&answer.headers);
-        let is_of = if self.is_at_home() { Validator::compare } else { Validator::compare_replica };
-        if is_of(&validator, &identity.validator) == ValidatorMatch::Different {
+        if self.shared.is_other_version(self.server, answer) {
             return Err(changed());
         }
         if answer.status.as_u16() == 200 {
@@ -226,12 +217,23 @@ impl RangeRead {
         if size.is_some_and(|size| size != identity.size) {
             return Err(changed());
         }
-        if range.start() != self.rest.start() || range.end() > self.rest.end() {
+        if range.start() != requested.start() || range.end() > requested.end() {
             return Err(
-                protocol(endpoint, format!("it sends bytes {range} although {} were requested", self.rest)).into()
+                protocol(endpoint, format!("it sends bytes {range} although {requested} were requested")).into()
             );
         }
         Ok(Some(0))
+    }
+
+    /// Passes on the part of `bytes` that comes next, if they begin at `offset` of the file.
+    pub(super) fn pass_on_from(&mut self, offset: u64, bytes: &Bytes) {
+        let start = self.rest.start();
+        if let Some(skipped) = start.checked_sub(offset).and_then(|skipped| usize::try_from(skipped).ok())
+            && skipped < bytes.len()
+        {
+            // A reader that has left is noticed by the next request.
+            let _ = self.pass_on(bytes.slice(skipped..), &mut 0);
+        }
     }
 
     fn pass_on(&mut self, mut bytes: Bytes, skip_len: &mut u64) -> Result<(), Stop> {

@@ -18,7 +18,10 @@ use forebay_origin::{OriginError, OriginPath, RedirectTargets, Redirects, Shared
 use forebay_telemetry::OriginMetrics;
 use forebay_types::{Endpoint, OriginId, Scheme};
 use parking_lot::Mutex;
-use std::sync::{Arc, atomic::AtomicUsize};
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, AtomicUsize},
+};
 use tokio::time::Instant;
 
 /// Where a federation describes itself.
@@ -122,6 +125,7 @@ impl Federation {
             pool: Arc::clone(&self.pool),
             metrics: self.metrics.clone(),
             named_by: Some(named_by),
+            joins_ranges: AtomicBool::new(true),
         }
     }
 

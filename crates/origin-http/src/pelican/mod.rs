@@ -10,7 +10,7 @@ use directions::Directed;
 use federation::Federation;
 use forebay_origin::{Checksum, ListDetail, Origin, OriginError, OriginFile, OriginFuture, OriginPath, RefusalKind};
 use forebay_telemetry::Metrics;
-use forebay_types::{DirEntry, FileStat, OriginId, Validator};
+use forebay_types::{ByteRange, DirEntry, FileStat, OriginId, Validator};
 use std::sync::Arc;
 
 /// A federation as one origin. Its files are read from the servers that its director names, in their order of preference.
@@ -78,6 +78,10 @@ impl Origin for PelicanOrigin {
 
     fn open<'a>(&'a self, path: &'a OriginPath) -> OriginFuture<'a, Arc<dyn OriginFile>> {
         Box::pin(self.with_servers(path, move |directed| async move { directed.files.open(path).await }))
+    }
+
+    fn open_to_read<'a>(&'a self, path: &'a OriginPath, first: ByteRange) -> OriginFuture<'a, Arc<dyn OriginFile>> {
+        Box::pin(self.with_servers(path, move |directed| async move { directed.files.open_to_read(path, first).await }))
     }
 
     fn stat<'a>(&'a self, path: &'a OriginPath) -> OriginFuture<'a, FileStat> {

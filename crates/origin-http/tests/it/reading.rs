@@ -1,7 +1,7 @@
 //! Reads of open files.
 
 use crate::scripted::{Reply, Seen, Server, options, origin_with, path};
-use forebay_origin::{Chunks, Origin, OriginError, OriginFile};
+use forebay_origin::{Chunks, Origin, OriginError, OriginFile, RefusalKind};
 use forebay_origin_http::Options;
 use forebay_types::ByteRange;
 use std::{sync::Arc, time::Duration};
@@ -18,14 +18,31 @@ fn head(etag: &str) -> Reply {
 
 /// Answers as a server with ranges does.
 fn part(seen: &Seen, etag: &str) -> Reply {
-    let (start, end) = seen.range().unwrap();
+    let (start, end) = seen.range().map(|(start, end)| (start, end.min(LEN))).unwrap();
     let headers =
         format!("Content-Length: {}\nContent-Range: bytes {start}-{}/{LEN}\nETag: {etag}", end - start, end - 1);
     Reply::new("206 Partial Content", &headers, &content()[start..end])
 }
 
+/// Answers as a server does that sends several ranges.
+fn parts(seen: &Seen, etag: &str) -> Reply {
+    let mut body = Vec::new();
+    for (start, end) in seen.ranges() {
+        let head = format!("\r\n--xyz\r\nContent-Range: bytes {start}-{}/{LEN}\r\n\r\n", end - 1);
+        body.extend_from_slice(head.as_bytes());
+        body.extend_from_slice(&content()[start..end]);
+    }
+    body.extend_from_slice(b"\r\n--xyz--\r\n");
+    let kind = "Content-Type: multipart/byteranges; boundary=xyz";
+    Reply::new("206 Partial Content", &format!("Content-Length: {}\n{kind}\nETag: {etag}", body.len()), &body)
+}
+
 fn ordinary(seen: &Seen) -> Reply {
-    if seen.method == "HEAD" { head("\"one\"") } else { part(seen, "\"one\"") }
+    match seen.ranges().len() {
+        _ if seen.method == "HEAD" => head("\"one\""),
+        1 => part(seen, "\"one\""),
+        _ => parts(seen, "\"one\""),
+    }
 }
 
 async fn collect(mut chunks: Chunks) -> Result<Vec<u8>, OriginError> {
@@ -58,32 +75,206 @@ async fn ranges_are_requested_with_the_entity_tag_over_kept_connections() {
     assert!(seen.iter().all(|seen| seen.connection == 0), "{seen:?}");
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
-async fn the_first_of_several_ranges_goes_over_the_connection_that_exists() {
-    let server = Server::start(ordinary).await;
-    let file = open(&server).await;
-    let ranges: Vec<_> = (0..4).map(|nth| ByteRange::between(nth * 1000, nth * 1000 + 100)).collect();
-    // Of a worker's task, whose last spawned task runs first.
-    let reads = tokio::spawn(async move { file.read_many(&ranges) }).await.unwrap();
-    for chunks in reads {
-        collect(chunks).await.unwrap();
-    }
-    let seen = server.seen.lock();
-    let first = seen.iter().find(|seen| seen.range() == Some((0, 100))).unwrap();
-    assert_eq!(first.connection, seen.iter().find(|seen| seen.method == "HEAD").unwrap().connection);
+async fn open_to_read(server: &Server, start: u64, end: u64) -> Arc<dyn OriginFile> {
+    server.origin().open_to_read(&path("/f"), ByteRange::between(start, end)).await.unwrap()
 }
 
 #[tokio::test]
-async fn several_ranges_are_under_way_together() {
+async fn an_open_brings_the_first_bytes_along() {
+    let server = Server::start(ordinary).await;
+    let file = open_to_read(&server, 500, 4096).await;
+    assert_eq!((file.identity().size, file.identity().validator.to_string()), (LEN as u64, "etag:\"one\"".to_owned()));
+    assert_eq!(read(&file, 500, 10_000).await.unwrap(), content()[500..10_000]);
+    assert_eq!(read(&file, 500, 10_000).await.unwrap(), content()[500..10_000], "again");
+    let asked: Vec<_> = server.seen.lock().iter().map(|seen| seen.ranges()).collect();
+    assert_eq!(asked, [vec![(500, 4096)], vec![(4096, 10_000)], vec![(500, 10_000)]]);
+}
+
+#[tokio::test]
+async fn a_reader_may_ask_for_less_than_its_open_or_for_other_bytes() {
+    let server = Server::start(ordinary).await;
+    for (file_end, (start, end)) in [(1 << 40, (0, 1000)), (5000, (100, 1000))] {
+        let file = open_to_read(&server, 0, file_end).await;
+        assert_eq!(read(&file, start, end).await.unwrap(), content()[start..end]);
+        assert_eq!(read(&file, 0, 1000).await.unwrap(), content()[..1000]);
+    }
+    assert!(server.seen.lock().iter().all(|seen| seen.method == "GET"));
+}
+
+#[tokio::test]
+async fn bytes_that_came_with_an_open_and_broke_off_are_requested_again() {
+    let server = Server::start(|seen| {
+        let mut reply = ordinary(seen);
+        if seen.nth == 0 {
+            reply.bytes.truncate(reply.bytes.len() - 1000);
+            return reply.and_close();
+        }
+        reply
+    })
+    .await;
+    let file = open_to_read(&server, 0, 5000).await;
+    assert_eq!(read(&file, 0, 5000).await.unwrap(), content()[..5000]);
+    assert_eq!(server.seen.lock()[1].range(), Some((4000, 5000)));
+}
+
+#[tokio::test]
+async fn an_open_to_read_finds_out_what_an_open_does() {
+    // Without ranges, without their size, without the method, beyond the end, and a page about a directory.
+    for (answer, methods) in [
+        (
+            (|_| Reply::new("200 OK", &format!("Content-Length: {LEN}\nETag: \"one\""), &content()))
+                as fn(&Seen) -> Reply,
+            &["GET", "GET"],
+        ),
+        (
+            |_| Reply::new("206 Partial Content", "Content-Length: 1\nContent-Range: bytes 5-5/*\nETag: \"one\"", b"x"),
+            &["GET", "HEAD", "GET"],
+        ),
+        (|_| Reply::new("405 Method Not Allowed", "Content-Length: 0", b""), &["GET", "HEAD", "GET"]),
+        (|_| Reply::new("416 Range Not Satisfiable", "Content-Length: 0", b""), &["GET", "HEAD", "GET"]),
+        (|_| Reply::new("200 OK", "Content-Length: 6", b"<html>"), &["GET", "HEAD", "GET"]),
+    ] as [(fn(&Seen) -> Reply, &[&str]); 5]
+    {
+        let server = Server::start(move |seen| if seen.nth == 0 { answer(seen) } else { ordinary(seen) }).await;
+        let file = open_to_read(&server, 1000, 2000).await;
+        assert_eq!(file.identity().size, LEN as u64);
+        assert_eq!(read(&file, 1000, 2500).await.unwrap(), content()[1000..2500]);
+        let seen: Vec<_> = server.seen.lock().iter().map(|seen| seen.method.clone()).collect();
+        assert_eq!(seen, methods);
+    }
+    let server = Server::start(|_| Reply::new("404 Not Found", "Content-Length: 0", b"")).await;
+    let error = server.origin().open_to_read(&path("/f"), ByteRange::at(0, 1)).await.err().unwrap();
+    assert_eq!((error.refusal(), server.requests().len()), (Some(RefusalKind::NotFound), 1));
+}
+
+/// Reads `ranges` at once and compares their bytes.
+async fn read_together(file: &Arc<dyn OriginFile>, ranges: &[ByteRange]) {
+    for (range, chunks) in ranges.iter().zip(file.read_many(ranges)) {
+        let [start, end] = [range.start(), range.end()].map(|at| usize::try_from(at).unwrap());
+        assert_eq!(collect(chunks).await.unwrap(), content()[start..end], "{range}");
+    }
+}
+
+fn every_thousand(count: u64) -> Vec<ByteRange> {
+    (0..count).map(|nth| ByteRange::at(nth * 1000, 500)).collect()
+}
+
+#[tokio::test]
+async fn short_ranges_that_begin_together_share_a_request_over_the_connection_that_exists() {
     let server = Server::start(ordinary).await;
     let file = open(&server).await;
-    let ranges: Vec<_> = (0..40).map(|n| ByteRange::at(n * 1000, 1000)).collect();
-    for (range, chunks) in ranges.iter().zip(file.read_many(&ranges)) {
-        let start = usize::try_from(range.start()).unwrap();
-        assert_eq!(collect(chunks).await.unwrap(), content()[start..start + 1000]);
+    read_together(&file, &every_thousand(64)).await;
+    {
+        let seen = server.seen.lock();
+        let asked: Vec<_> = seen.iter().map(|seen| (seen.ranges().len(), seen.connection)).collect();
+        assert_eq!(asked, [(0, 0), (64, 0)]);
+        assert_eq!(seen[1].header("if-match"), Some("\"one\""));
     }
-    let most = server.seen.lock().iter().map(|seen| seen.connection).max().unwrap();
-    assert!((1..=16).contains(&most), "{most}");
+    // Of two calls, as fills make them.
+    let reads = [[0, 10], [5000, 5010]].map(|[start, end]| file.read(ByteRange::between(start, end)));
+    for chunks in reads {
+        assert_eq!(collect(chunks).await.unwrap().len(), 10);
+    }
+    assert_eq!(server.seen.lock().last().unwrap().ranges(), [(0, 10), (5000, 5010)]);
+}
+
+#[tokio::test]
+async fn several_ranges_are_spread_over_new_connections_if_there_is_none() {
+    let server =
+        Server::start(|seen| if seen.method == "HEAD" { ordinary(seen).and_close() } else { ordinary(seen) }).await;
+    let file = open(&server).await;
+    read_together(&file, &every_thousand(64)).await;
+    let asked: Vec<_> = server.seen.lock().iter().skip(1).map(|seen| seen.ranges().len()).collect();
+    assert_eq!(asked, [16, 16, 16, 16]);
+}
+
+#[tokio::test]
+async fn long_ranges_have_a_connection_each() {
+    let server = Server::start(|seen| match seen.range() {
+        None => Reply::new("200 OK", &format!("Content-Length: {}\nETag: \"one\"", 4 << 20), b""),
+        Some((start, end)) => {
+            let range = format!("bytes {start}-{}/{}", end - 1, 4 << 20);
+            let headers = format!("Content-Length: {}\nContent-Range: {range}\nETag: \"one\"", end - start);
+            Reply::new("206 Partial Content", &headers, &vec![0; end - start])
+        }
+    })
+    .await;
+    let file = open(&server).await;
+    let ranges: Vec<_> = (0..4).map(|nth| ByteRange::at(nth << 20, 1 << 20)).collect();
+    // Of a worker's task, whose last spawned task runs first.
+    let reading = Arc::clone(&file);
+    let reads = tokio::spawn(async move { reading.read_many(&ranges) }).await.unwrap();
+    for chunks in reads {
+        assert_eq!(collect(chunks).await.unwrap().len(), 1 << 20);
+    }
+    let seen = server.seen.lock();
+    assert_eq!(seen.len(), 5);
+    let first = seen.iter().find(|seen| seen.range() == Some((0, 1 << 20))).unwrap();
+    assert_eq!(first.connection, 0, "it is requested first");
+}
+
+#[tokio::test]
+async fn servers_that_refuse_several_ranges_are_asked_for_each() {
+    // The whole file, the first range only, an error, and a body that is none of parts.
+    for answer in [
+        (|_| Reply::new("200 OK", &format!("Content-Length: {LEN}\nETag: \"one\""), &content())) as fn(&Seen) -> Reply,
+        |_| {
+            let headers = format!("Content-Length: 500\nContent-Range: bytes 0-499/{LEN}\nETag: \"one\"");
+            Reply::new("206 Partial Content", &headers, &content()[..500])
+        },
+        |_| Reply::new("400 Bad Request", "Content-Length: 0", b""),
+        |_| Reply::new("206 Partial Content", "Content-Length: 5\nETag: \"one\"\nContent-Type: text/plain", b"12345"),
+        |_| {
+            let kind = "Content-Type: multipart/byteranges; boundary=xyz";
+            Reply::new(
+                "206 Partial Content",
+                &format!("Content-Length: 12\nETag: \"one\"\n{kind}"),
+                b"--abc\r\nA: b\r\n\r\n",
+            )
+        },
+    ] {
+        let server =
+            Server::start(move |seen| if seen.ranges().len() > 1 { answer(seen) } else { ordinary(seen) }).await;
+        let file = open(&server).await;
+        read_together(&file, &every_thousand(8)).await;
+        read_together(&file, &every_thousand(8)).await;
+        let joined = server.seen.lock().iter().filter(|seen| seen.ranges().len() > 1).count();
+        assert_eq!(joined, 1, "it is not asked so again");
+    }
+}
+
+#[tokio::test]
+async fn what_a_joined_answer_lacks_is_requested_by_itself() {
+    let server = Server::start(|seen| {
+        let mut reply = ordinary(seen);
+        if seen.ranges().len() > 1 {
+            let cut = reply.bytes.len() - 1000;
+            reply.bytes.truncate(cut);
+            return reply.and_close();
+        }
+        reply
+    })
+    .await;
+    let file = open(&server).await;
+    read_together(&file, &every_thousand(8)).await;
+    let asked: Vec<_> = server.seen.lock().iter().map(|seen| seen.ranges().len()).collect();
+    assert_eq!((asked[..2].to_vec(), asked.len() > 2), (vec![0, 8], true), "{asked:?}");
+    assert!(asked[2..].iter().all(|count| *count == 1), "{asked:?}");
+}
+
+#[tokio::test]
+async fn joined_answers_of_another_version_are_errors_of_their_reads() {
+    let server = Server::start(|seen| match seen.method.as_str() {
+        "HEAD" => head("\"one\""),
+        _ if seen.ranges().len() > 1 => parts(seen, "\"two\""),
+        _ => part(seen, "\"two\""),
+    })
+    .await;
+    let file = open(&server).await;
+    for chunks in file.read_many(&every_thousand(4)) {
+        let error = collect(chunks).await.unwrap_err();
+        assert!(matches!(error, OriginError::Changed { .. }), "{error}");
+    }
 }
 
 #[tokio::test]

@@ -29,10 +29,17 @@ impl Seen {
         self.head.lines().find(named)?.split_once(':').map(|(_, value)| value.trim())
     }
 
-    /// First byte and end of the requested range.
+    /// First byte and end of each requested range.
+    pub(crate) fn ranges(&self) -> Vec<(usize, usize)> {
+        let listed = self.header("range").and_then(|text| text.strip_prefix("bytes="));
+        let ranges = listed.into_iter().flat_map(|list| list.split(','));
+        let ends = ranges.map(|range| range.split_once('-').unwrap());
+        ends.map(|(first, last)| (first.parse().unwrap(), last.parse::<usize>().unwrap() + 1)).collect()
+    }
+
+    /// First byte and end of the requested range, if it is one.
     pub(crate) fn range(&self) -> Option<(usize, usize)> {
-        let (first, last) = self.header("range")?.strip_prefix("bytes=")?.split_once('-')?;
-        Some((first.parse().ok()?, last.parse::<usize>().ok()? + 1))
+        <[_; 1]>::try_from(self.ranges()).ok().map(|[range]| range)
     }
 }
 
