@@ -54,11 +54,13 @@ plugin: $(if $(READY),,$(VENV)/.tests) ## build the client plug-in for XRootD 5 
 deb: $(if $(READY),,setup $(BINARY)) ## build the Debian package into target/debian
 	deploy/debian/build-package.sh $(BINARY) target/debian
 
-release: ## a binary for EL8 and newer systems with OpenSSL in it, as RPM, Debian package and tarball with an installer, with the source RPM of the plug-in, bill of materials and checksums, into target/packages
+release: ## a binary for EL8 and newer systems with OpenSSL in it, as RPM, Debian package and tarball with an installer, with the plug-in as RPM for EL9 and as source RPM, bill of materials and checksums, into target/packages
 	tests/install-tools.sh --build-only
+	tests/install-tools.sh --plugin-only
 	deploy/package/tools.sh $(PORTABLE_VENV)
 	PATH=$(CURDIR)/$(PORTABLE_VENV)/bin:$$PATH deploy/package/build-portable.sh target/portable/forebay
-	deploy/package/build-all.sh target/portable/forebay target/packages
+	deploy/package/build-plugin.sh target/portable/libXrdClForebay-5.so
+	deploy/package/build-all.sh target/portable/forebay target/portable/libXrdClForebay-5.so target/packages
 
 release-check: release ## build the last commit again in another folder, and compare its packages with those of `make release`
 	PATH=$(CURDIR)/$(PORTABLE_VENV)/bin:$$PATH deploy/package/check-reproducible.sh target/packages
@@ -101,7 +103,7 @@ python-lint: $(VENV)/.tests $(VENV)/.lab
 	cd python && ../$(VENV)/bin/ruff format --check --quiet . && ../$(VENV)/bin/ruff check --quiet . && ../$(VENV)/bin/mypy src tests
 
 unit: libraries ## unit and crate tests
-	$(CARGO) test --workspace --locked
+	$(CARGO) test --workspace --locked --lib --bins --tests
 
 doc: libraries ## the documentation builds without a warning
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked

@@ -1,14 +1,16 @@
 #!/usr/bin/env bash
-# Packs a built binary in every form, with the plug-in's source, the bill of materials and checksums of all: build-all.sh
-# BINARY OUTPUT-DIRECTORY. The same binary and commit give the same bytes.
+# Packs a built binary in every form, the built plug-in and its source, with the bill of materials and checksums of all:
+# build-all.sh BINARY PLUGIN OUTPUT-DIRECTORY. The same files and commit give the same bytes.
 set -euo pipefail
 binary=$(realpath "$1")
-output=$(realpath --canonicalize-missing "$2")
+plugin=$(realpath "$2")
+output=$(realpath --canonicalize-missing "$3")
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 . deploy/package/metadata.sh
 
 mkdir -p "$output"
 deploy/rpm/build-package.sh "$binary" "$output"
+deploy/rpm/build-plugin-package.sh "$plugin" "$output"
 deploy/rpm/build-plugin-source.sh "$output"
 deploy/debian/build-package.sh "$binary" "$output"
 deploy/tarball/build-package.sh "$binary" "$output"

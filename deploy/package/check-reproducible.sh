@@ -15,6 +15,7 @@ git clone --quiet --no-hardlinks . "$work/clone"
 # Otherwise it would build into the folder of the first build, from which it shall be independent.
 unset CARGO_TARGET_DIR
 "$work/clone/deploy/package/build-portable.sh" "$work/forebay"
-"$work/clone/deploy/package/build-all.sh" "$work/forebay" "$work/packages"
+"$work/clone/deploy/package/build-plugin.sh" "$work/libXrdClForebay-5.so"
+"$work/clone/deploy/package/build-all.sh" "$work/forebay" "$work/libXrdClForebay-5.so" "$work/packages"
 diff "$packages/SHA256SUMS" "$work/packages/SHA256SUMS"
 echo "the same packages again, byte for byte"

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from harness.ground import REPOSITORY, Ground
+from harness.plugin import client_plugin
 
 BUILD_ALL = REPOSITORY / "deploy/package/build-all.sh"
 
@@ -23,6 +24,11 @@ class Release:
     def rpm(self) -> Path:
         """The RPM."""
         return self._only("forebay-[0-9]*.rpm")
+
+    @property
+    def plugin(self) -> Path:
+        """The RPM of the plug-in."""
+        return self._only("forebay-plugin-*.el9.*.rpm")
 
     @property
     def source(self) -> Path:
@@ -47,7 +53,7 @@ class Release:
     @property
     def packages(self) -> list[Path]:
         """All files but the checksums."""
-        return [self.rpm, self.source, self.tarball, self.deb, self.document]
+        return [self.rpm, self.plugin, self.source, self.tarball, self.deb, self.document]
 
     @property
     def checksums(self) -> str:
@@ -59,9 +65,14 @@ class Release:
         return found
 
 
+def plugin_library() -> Path:
+    """The plug-in for XRootD 5."""
+    return client_plugin().with_name("libXrdClForebay-5.so")
+
+
 @pytest.fixture(scope="session")
 def release(ground: Ground) -> Release:
     """A release with the binary under test: only `make release` builds the portable one."""
     output = ground.directory("release")
-    subprocess.run([str(BUILD_ALL), str(ground.forebay), str(output)], check=True)
+    subprocess.run([str(BUILD_ALL), str(ground.forebay), str(plugin_library()), str(output)], check=True)
     return Release(output)

@@ -14,12 +14,12 @@ import pytest
 from harness.ground import REPOSITORY, Ground, program
 from harness.machine import Machine
 
-from .conftest import BUILD_ALL, Release
+from .conftest import BUILD_ALL, Release, plugin_library
 
 UNITS = [f"usr/lib/systemd/system/forebay.{kind}" for kind in ("service", "socket")]
 DOCUMENT = "usr/share/doc/forebay/sbom.cdx.json"
 # Another user's environment: modes of new files, language, time zone, and directory for temporary files.
-ELSEWHERE = 'umask 077; TMPDIR=$1 LC_ALL=C TZ=Pacific/Auckland exec "$2" "$3" "$4"'
+ELSEWHERE = 'umask 077; TMPDIR=$1 LC_ALL=C TZ=Pacific/Auckland exec "$2" "$3" "$4" "$5"'
 
 
 @pytest.fixture(scope="module")
@@ -52,7 +52,7 @@ def test_all_files_have_checksums(release: Release) -> None:
 def test_packages_are_the_same_elsewhere_at_another_time(ground: Ground, release: Release) -> None:
     again = ground.directory("again")
     command = ["sh", "-c", ELSEWHERE, "sh", str(ground.directory("elsewhere")), str(BUILD_ALL)]
-    subprocess.run([*command, str(ground.forebay), str(again)], check=True)
+    subprocess.run([*command, str(ground.forebay), str(plugin_library()), str(again)], check=True)
     assert (again / "SHA256SUMS").read_text() == release.checksums
 
 
