@@ -1,6 +1,7 @@
 //! House checks that no lint can see: `cargo xtask tidy`.
 
 mod commit_message;
+mod doc_tests;
 mod documented;
 mod finding;
 mod imports;
@@ -140,7 +141,14 @@ fn structure(name: Option<&str>) -> Result<bool> {
 
 /// Findings of the rules that look at one file at a time.
 fn check_sources(sources: &[Source]) -> Vec<Finding> {
-    let rules: [fn(&Source) -> Vec<Finding>; 6] =
-        [documented::check, size::check, words::check, modules::check, sleeps::check, whitespace::check];
+    let rules: [fn(&Source) -> Vec<Finding>; 7] = [
+        documented::check,
+        doc_tests::check,
+        size::check,
+        words::check,
+        modules::check,
+        sleeps::check,
+        whitespace::check,
+    ];
     sources.iter().flat_map(|source| rules.iter().flat_map(|rule| rule(source))).collect()
 }
