@@ -149,6 +149,11 @@ impl Client {
         self.pool.kept(&target.server, self.named(target).as_ref())
     }
 
+    /// Has connections to the server of `target` made for the requests that will follow one to it.
+    pub(crate) fn prepare(&self, target: &Target, count: usize) {
+        self.pool.prepare(&target.server, self.named(target).as_ref(), count);
+    }
+
     /// Sends `question` to `first` and follows redirects. Statuses other than redirects are answers.
     pub(crate) async fn ask(
         &self,
@@ -342,6 +347,9 @@ impl Body {
                     if let Ok(bytes) = frame.into_data()
                         && !bytes.is_empty()
                     {
+                        if let Some(connection) = &mut self.connection {
+                            connection.received += bytes.len() as u64;
+                        }
                         return Ok(Some(bytes));
                     }
                 }

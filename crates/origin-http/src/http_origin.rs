@@ -8,7 +8,7 @@ use crate::{
     },
     exchange::{Answer, Client, Failure, protocol},
     file::{Begun, HttpFile},
-    options::{LISTING_LEN_MAX, Options, REQUESTS_MAX},
+    options::{LISTING_LEN_MAX, Options, PREPARED, PREPARED_LEN_MIN, REQUESTS_MAX},
     pool::Pool,
     request::Question,
     s3::stat_of_directory,
@@ -84,7 +84,11 @@ impl HttpOrigin {
         if first.is_empty() {
             return Ok((self.head(server, path, deadline).await?, None));
         }
-        let answer = self.client.ask(&Target::new(server, path), path, &Question::Open(first), deadline).await?;
+        let target = Target::new(server, path);
+        if first.len() >= PREPARED_LEN_MIN {
+            self.client.prepare(&target, PREPARED);
+        }
+        let answer = self.client.ask(&target, path, &Question::Open(first), deadline).await?;
         if matches!(answer.status.as_u16(), 200 | 206)
             && is_identity(&answer.headers)
             && let Some(size) = size_in(&answer.headers).filter(|size| *size > first.start())

@@ -91,8 +91,13 @@ pub(crate) const JOINED_SPREAD: usize = 4;
 /// Unused connections that are kept to one server.
 pub(crate) const IDLE_PER_SERVER_MAX: usize = REQUESTS_MAX;
 
-/// Connections that are made although their request has got another one meanwhile.
-pub(crate) const SPARE_DIALS_MAX: usize = 64;
+/// Bytes after which a connection has the window that a long path needs.
+pub(crate) const WARM_LEN: u64 = 1 << 20;
+
+/// Connections that are to exist when a file is opened for a long read, that of the open among them, and the length in bytes of such
+/// a read.
+pub(crate) const PREPARED: usize = 4;
+pub(crate) const PREPARED_LEN_MIN: u64 = 1 << 20;
 
 /// Unused connections that are kept in total.
 pub(crate) const IDLE_MAX: usize = 512;

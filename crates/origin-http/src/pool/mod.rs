@@ -1,9 +1,10 @@
 //! Connections to HTTP servers, kept for the next request.
 
-mod unused;
+mod connections;
 
-use crate::options::{HEAD_LEN_MAX, HEADERS_MAX, PoolOptions, SPARE_DIALS_MAX};
+use crate::options::{HEAD_LEN_MAX, HEADERS_MAX, PoolOptions};
 use bytes::Bytes;
+use connections::{Connected, Connections};
 use forebay_auth::CredentialSource;
 use forebay_net::{Stream, TlsConnector, TlsError};
 use forebay_origin::{OriginError, Redirected, ShownCredentials, reach};
@@ -20,11 +21,10 @@ use std::{
     },
 };
 use tokio::{
-    sync::{Semaphore, oneshot},
+    sync::oneshot,
     task::JoinSet,
     time::{Instant, sleep, timeout_at},
 };
-use unused::Unused;
 
 /// Connections of the whole process, and the credentials that servers are shown.
 ///
@@ -34,10 +34,8 @@ pub struct Pool {
     /// `None` when connections cannot be encrypted.
     tls: Option<TlsConnector>,
     pub(crate) shown: ShownCredentials,
-    unused: Mutex<Unused>,
+    connections: Mutex<Connections>,
     is_swept: AtomicBool,
-    /// Turns of connections that are made although no request waits for them any more.
-    spare_dials: Arc<Semaphore>,
 }
 
 /// The key of a connection.
@@ -54,10 +52,15 @@ pub(crate) struct Connection {
     pub(crate) is_loopback: bool,
     /// Whether it was unused for a while: the server may have closed it since.
     pub(crate) is_reused: bool,
+    /// Bytes of bodies that it has carried.
+    pub(crate) received: u64,
     contact: Contact,
     /// Moves its bytes, and ends with it.
     driver: JoinSet<()>,
 }
+
+/// Why there is no connection although no attempt has failed.
+const BROKEN_OFF: &str = "the attempt to connect was broken off";
 
 impl Pool {
     /// A pool that encrypts with `tls` and authenticates with the credentials of `source`.
@@ -75,15 +78,14 @@ impl Pool {
     }
 
     fn with(options: PoolOptions, tls: Option<TlsConnector>, shown: ShownCredentials) -> Arc<Self> {
-        let (unused, is_swept) = Default::default();
-        let spare_dials = Arc::new(Semaphore::new(SPARE_DIALS_MAX));
-        Arc::new(Self { options, tls, shown, unused, is_swept, spare_dials })
+        let (connections, is_swept) = Default::default();
+        Arc::new(Self { options, tls, shown, connections, is_swept })
     }
 
     /// An unused connection to `server`.
     pub(crate) fn kept(&self, server: &OriginId, redirect: Option<&Redirected>) -> Option<Connection> {
         let contact = Contact { server: server.clone(), may_be_here: redirect.is_none() };
-        self.unused.lock().take(&contact, self.options.idle_timeout)
+        self.connections.lock().take(&contact, self.options.idle_timeout)
     }
 
     /// A connection to `server`: an unused one if `may_reuse`, else a new one. While a new one is made, one that becomes unused
@@ -99,51 +101,56 @@ impl Pool {
         may_reuse: bool,
     ) -> Result<Connection, OriginError> {
         let contact = Contact { server: server.clone(), may_be_here: redirect.is_none() };
-        let dial = Arc::clone(self).dial(contact.clone(), redirect.cloned());
         if !may_reuse {
-            return dial.await;
+            return self.dial(contact, redirect.cloned()).await;
         }
-        let freed = {
-            let mut unused = self.unused.lock();
-            match unused.take(&contact, self.options.idle_timeout) {
+        let (connected, is_to_dial) = {
+            let mut connections = self.connections.lock();
+            match connections.take(&contact, self.options.idle_timeout) {
                 Some(connection) => return Ok(connection),
-                None => unused.wait(contact.clone()),
+                None => connections.wait(&contact),
             }
         };
-        let mut waiting = Waiting { pool: self, contact, freed };
-        let mut dial = Box::pin(dial);
-        tokio::select! {
-            Ok(connection) = &mut waiting.freed => {
-                self.spare(dial);
-                Ok(connection)
-            }
-            dialled = &mut dial => dialled.or_else(|error| waiting.end().ok_or(error)),
+        if is_to_dial {
+            self.start_dial(contact.clone(), redirect.cloned());
+        }
+        let broken_off = Err(unreachable(&contact.server.endpoint, BROKEN_OFF));
+        let mut waiting = Waiting { pool: self, contact, connected };
+        (&mut waiting.connected).await.unwrap_or(broken_off)
+    }
+
+    /// Begins to make connections to `server`, unless there are enough for `count` requests that will be sent soon.
+    pub(crate) fn prepare(self: &Arc<Self>, server: &OriginId, redirect: Option<&Redirected>, count: usize) {
+        let contact = Contact { server: server.clone(), may_be_here: redirect.is_none() };
+        let missing = self.connections.lock().prepare(&contact, count);
+        for _ in 0..missing {
+            self.start_dial(contact.clone(), redirect.cloned());
         }
     }
 
     /// Keeps a connection whose answer was received completely.
-    pub(crate) fn park(self: &Arc<Self>, mut connection: Connection) {
-        connection.is_reused = true;
-        let is_kept = self.unused.lock().put(connection);
+    pub(crate) fn park(self: &Arc<Self>, connection: Connection) {
+        let is_kept = self.connections.lock().put(connection);
+        self.sweep_if(is_kept);
+    }
+
+    /// Makes a connection in the background, for the request that waits longest or for one to come: a request that ends, or has got another
+    /// connection meanwhile, leaves it to the others.
+    fn start_dial(self: &Arc<Self>, contact: Contact, redirect: Option<Redirected>) {
+        let mut dial = Dial { pool: Arc::clone(self), contact, has_ended: false };
+        tokio::spawn(async move {
+            let connected = dial.pool.dial(dial.contact.clone(), redirect).await;
+            dial.end(connected);
+        });
+    }
+
+    fn sweep_if(self: &Arc<Self>, is_kept: bool) {
         if is_kept && !self.is_swept.swap(true, Ordering::Relaxed) {
             tokio::spawn(sweep(Arc::downgrade(self)));
         }
     }
 
-    /// Completes a connection in the background for requests to come.
-    fn spare(self: &Arc<Self>, dial: impl Future<Output = Result<Connection, OriginError>> + Send + 'static) {
-        let Ok(turn) = Arc::clone(&self.spare_dials).try_acquire_owned() else { return };
-        let pool = Arc::clone(self);
-        tokio::spawn(async move {
-            // A request that needs a connection finds out itself why there is none.
-            if let Ok(connection) = dial.await {
-                pool.park(connection);
-            }
-            drop(turn);
-        });
-    }
-
-    async fn dial(self: Arc<Self>, contact: Contact, redirect: Option<Redirected>) -> Result<Connection, OriginError> {
+    async fn dial(&self, contact: Contact, redirect: Option<Redirected>) -> Result<Connection, OriginError> {
         let endpoint = &contact.server.endpoint;
         let limit = self.options.connect_timeout;
         let deadline = Instant::now() + limit;
@@ -164,7 +171,7 @@ impl Pool {
         // Its error reaches the request that is under way.
         driver.spawn(async move { drop(connection.await) });
         let is_loopback = address.ip().to_canonical().is_loopback();
-        Ok(Connection { sender, is_loopback, is_reused: false, contact, driver })
+        Ok(Connection { sender, is_loopback, is_reused: false, received: 0, contact, driver })
     }
 
     async fn start_tls(&self, endpoint: &Endpoint, stream: &mut Stream) -> Result<(), OriginError> {
@@ -181,27 +188,43 @@ impl Pool {
     }
 }
 
+/// An attempt to make a connection. Its end is reported in any case: requests count on it.
+struct Dial {
+    pool: Arc<Pool>,
+    contact: Contact,
+    has_ended: bool,
+}
+
+impl Dial {
+    fn end(&mut self, connected: Connected) {
+        if !std::mem::replace(&mut self.has_ended, true) {
+            let is_kept = self.pool.connections.lock().dialled(&self.contact, connected);
+            self.pool.sweep_if(is_kept);
+        }
+    }
+}
+
+impl Drop for Dial {
+    fn drop(&mut self) {
+        self.end(Err(unreachable(&self.contact.server.endpoint, BROKEN_OFF)));
+    }
+}
+
 /// A request that waits for a connection.
 struct Waiting<'a> {
     pool: &'a Arc<Pool>,
     contact: Contact,
-    freed: oneshot::Receiver<Connection>,
-}
-
-impl Waiting<'_> {
-    /// Waits no longer; returns a connection that has come nevertheless.
-    fn end(&mut self) -> Option<Connection> {
-        self.freed.close();
-        self.freed.try_recv().ok()
-    }
+    connected: oneshot::Receiver<Connected>,
 }
 
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
-        if let Some(connection) = self.end() {
+        self.connected.close();
+        // One that came at the last moment.
+        if let Ok(Ok(connection)) = self.connected.try_recv() {
             self.pool.park(connection);
         }
-        self.pool.unused.lock().forget_ended(&self.contact);
+        self.pool.connections.lock().forget_ended(&self.contact);
     }
 }
 
@@ -225,8 +248,8 @@ async fn sweep(pool: Weak<Pool>) {
         sleep(pause).await;
         // A weak reference: this task must not keep the pool alive.
         let Some(pool) = pool.upgrade() else { return };
-        let mut unused = pool.unused.lock();
-        if !unused.close_old(pool.options.idle_timeout) {
+        let mut connections = pool.connections.lock();
+        if !connections.close_old(pool.options.idle_timeout) {
             pool.is_swept.store(false, Ordering::Relaxed);
             return;
         }

@@ -1,6 +1,7 @@
 //! Requests that wait for a connection, at a server whose queue of connections is full.
 
 use super::*;
+use crate::options::WARM_LEN;
 use std::time::Duration;
 use tokio::{
     net::{TcpListener, TcpSocket, TcpStream},
@@ -41,7 +42,7 @@ async fn kept(pool: &Arc<Pool>, server: &FullServer) -> (Connection, TcpStream) 
 
 fn waiting_at(pool: &Pool, server: &FullServer) -> bool {
     let contact = Contact { server: server.id.clone(), may_be_here: true };
-    pool.unused.lock().is_awaited(&contact)
+    pool.connections.lock().is_awaited(&contact)
 }
 
 #[tokio::test]
@@ -100,4 +101,51 @@ async fn the_new_connection_is_kept_for_the_next_request() {
         second = timeout(LONG, second) => assert!(second.unwrap().is_reused),
         () = accept_all => {}
     }
+}
+
+#[tokio::test]
+async fn connections_that_have_carried_much_are_taken_first_and_the_last_of_them() {
+    let (pool, server) = (Pool::anonymous(PoolOptions::default()), FullServer::start().await);
+    let mut accepted = Vec::new();
+    let mut connections = Vec::new();
+    for received in [WARM_LEN, 5 * WARM_LEN, 2 * WARM_LEN, 100, 0] {
+        let (mut connection, stream) =
+            tokio::join!(pool.connection(&server.id, None, false), async { server.listener.accept().await.unwrap().0 });
+        connection.as_mut().unwrap().received = received;
+        connections.push(connection.unwrap());
+        accepted.push(stream);
+    }
+    connections.into_iter().for_each(|connection| pool.park(connection));
+    let taken: Vec<u64> = std::iter::from_fn(|| pool.kept(&server.id, None)).map(|taken| taken.received).collect();
+    assert_eq!(taken, [2 * WARM_LEN, 5 * WARM_LEN, WARM_LEN, 100, 0]);
+}
+
+#[tokio::test]
+async fn connections_are_prepared_once() {
+    let (pool, server) = (Pool::anonymous(PoolOptions::default()), FullServer::start().await);
+    let contact = Contact { server: server.id.clone(), may_be_here: true };
+    let (first, _accepted) = kept(&pool, &server).await;
+    pool.park(first);
+    assert_eq!(pool.connections.lock().prepare(&contact, 4), 3, "one is there");
+    assert_eq!(pool.connections.lock().prepare(&contact, 4), 0, "three are being made");
+    let _one = pool.kept(&server.id, None).unwrap();
+    let (_waiting, is_to_dial) = pool.connections.lock().wait(&contact);
+    assert!(!is_to_dial, "one of the three is for it");
+    let refused = || Err(unreachable(&server.id.endpoint, "no"));
+    assert!(!pool.connections.lock().dialled(&contact, refused()));
+    assert_eq!(pool.connections.lock().prepare(&contact, 4), 2, "the error was that of the one that waited");
+}
+
+#[tokio::test]
+async fn the_error_of_an_attempt_is_that_of_one_request() {
+    let pool = Pool::anonymous(PoolOptions::default());
+    // Nothing listens at the port of a listener that has gone.
+    let address = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
+    let server: OriginId = format!("http://{address}").parse().unwrap();
+    let (first, second) = tokio::join!(pool.connection(&server, None, true), pool.connection(&server, None, true));
+    for refused in [first, second] {
+        assert!(matches!(refused, Err(OriginError::Unreachable { .. })));
+    }
+    let contact = Contact { server, may_be_here: true };
+    assert_eq!(pool.connections.lock().prepare(&contact, 1), 1, "nothing is under way");
 }
