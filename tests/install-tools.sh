@@ -49,6 +49,7 @@ missing() {
     command -v curl >/dev/null || echo curl
     command -v nginx >/dev/null || echo nginx-light
     [[ -e /usr/lib/nginx/modules/ngx_http_dav_ext_module.so ]] || echo libnginx-mod-http-dav-ext
+    [[ -e /usr/lib/apache2/modules/mod_dav_fs.so ]] || echo apache2-bin
     command -v davix-get >/dev/null || echo davix
     command -v rclone >/dev/null || echo rclone
     command -v cadaver >/dev/null || echo cadaver

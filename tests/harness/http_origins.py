@@ -1,4 +1,4 @@
-"""HTTP servers of the distribution as origins: nginx, static or with WebDAV, and xrootd with its HTTP protocol."""
+"""HTTP servers of the distribution as origins: nginx, Apache, and xrootd with its HTTP protocol."""
 
 from __future__ import annotations
 
@@ -34,6 +34,23 @@ http {{
 }}
 """
 
+APACHE = """
+ServerName 127.0.0.1
+Listen 127.0.0.1:{port}
+User www-data
+Group www-data
+PidFile {directory}/pid
+ErrorLog {directory}/error.log
+{modules}
+DavLockDB {directory}/locks/db
+DocumentRoot {data}
+<Directory {data}>
+    Dav On
+    Require all granted
+</Directory>
+"""
+APACHE_MODULES = ("mpm_event", "authz_core", "dir", "dav", "dav_fs")
+
 
 class HttpOrigin:
     """A running HTTP server of the files under `data`."""
@@ -61,6 +78,20 @@ def nginx(ground: Ground, data: Path, *, webdav: bool) -> HttpOrigin:
     configuration.write_text(text)
     argv = [str(program("nginx")), "-p", "/usr/share/nginx", "-c", str(configuration)]
     return _started(Process("nginx", argv, directory), port)
+
+
+def apache(ground: Ground, data: Path) -> HttpOrigin:
+    """A server of Apache with WebDAV, with the directory as its root."""
+    directory, port = ground.directory("apache"), ground.free_port()
+    # Written by the user of the server, who is another one if root starts it.
+    (directory / "locks").mkdir()
+    (directory / "locks").chmod(0o777)
+    load = "LoadModule {0}_module /usr/lib/apache2/modules/mod_{0}.so"
+    modules = "\n".join(load.format(name) for name in APACHE_MODULES)
+    configuration = directory / "apache.conf"
+    configuration.write_text(APACHE.format(directory=directory, port=port, data=data, modules=modules))
+    argv = [str(program("apache2")), "-D", "FOREGROUND", "-d", str(directory), "-f", str(configuration)]
+    return _started(Process("apache", argv, directory), port)
 
 
 def xrootd(ground: Ground, data: Path) -> HttpOrigin:

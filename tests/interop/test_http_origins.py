@@ -11,14 +11,19 @@ import pytest
 from harness import forebay, http_origins
 from harness.clients import fetch, run_client
 from harness.content import Pattern, assert_same
+from harness.forebay import BLOCK
 from harness.ground import Ground, program
+from harness.http_client import Connection, parts_of
 from harness.http_origins import HttpOrigin
 from harness.waiting import until
 
 PATH = "/sizes/many-blocks.bin"
+VECTOR = Pattern(200 * BLOCK, 70)
+RANGES = 64
 SERVERS: dict[str, Callable[[Ground, Path], HttpOrigin]] = {
     "nginx": lambda ground, data: http_origins.nginx(ground, data, webdav=False),
     "nginx-webdav": lambda ground, data: http_origins.nginx(ground, data, webdav=True),
+    "apache": http_origins.apache,
     "xrootd": http_origins.xrootd,
 }
 
@@ -43,6 +48,20 @@ def test_files_are_read_cold_and_warm(
         for path, pattern in patterns.items():
             assert_same(fetch(client, ground, cache.file_url(path)), pattern.all(), f"{path} warm")
         assert cache.metrics().origin_bytes == cold.origin_bytes
+
+
+def test_vectors_are_read_with_few_requests(http_origin: HttpOrigin, ground: Ground, data: Path) -> None:
+    VECTOR.write(data / "vector.bin")
+    # Whole blocks: nothing around them is fetched later.
+    starts = [number * 3 * BLOCK for number in range(RANGES)]
+    asked = ",".join(f"{start}-{start + BLOCK - 1}" for start in starts)
+    with forebay.cache(ground, http_origin.url) as cache:
+        with Connection(cache) as client:
+            assert client.ask("GET", "/vector.bin", {"Range": "bytes=0-99"}).body == VECTOR.read(0, 100)
+            parts = parts_of(client.ask("GET", "/vector.bin", {"Range": f"bytes={asked}"}))
+        assert [body for _, body in parts] == [VECTOR.read(start, BLOCK) for start in starts]
+        reads = cache.settled_metrics().total("forebay_origin_requests_total", kind="read")
+    assert reads <= RANGES / 4, "several ranges share a request"
 
 
 def test_clients_name_http_origins(http_origin: HttpOrigin, ground: Ground, patterns: dict[str, Pattern]) -> None:
