@@ -8,7 +8,7 @@ use crate::{
     },
     exchange::{Answer, Client, Failure, protocol},
     file::{Begun, HttpFile},
-    options::{LISTING_LEN_MAX, Options, PREPARED, PREPARED_LEN_MIN, REQUESTS_MAX},
+    options::{LISTING_LEN_MAX, OPENINGS_MAX, Options, PREPARED, PREPARED_LEN_MIN, REQUESTS_MAX},
     pool::Pool,
     request::Question,
     s3::stat_of_directory,
@@ -33,6 +33,8 @@ pub struct HttpOrigin {
     /// Cleared when the origin has refused a request of WebDAV.
     has_webdav: AtomicBool,
     turns: Arc<Semaphore>,
+    /// Turns of opens whose answers have bytes for a reader. Not those of reads: some clients open files and read nothing.
+    openings: Arc<Semaphore>,
 }
 
 /// Size and validator of a file, and the URL that gave them.
@@ -55,7 +57,8 @@ impl HttpOrigin {
     /// The origin of the servers of `client`.
     pub(crate) fn of(client: Client, label: String) -> Self {
         let client = Arc::new(client);
-        Self { client, label, has_webdav: AtomicBool::new(true), turns: Arc::new(Semaphore::new(REQUESTS_MAX)) }
+        let [turns, openings] = [REQUESTS_MAX, OPENINGS_MAX].map(|count| Arc::new(Semaphore::new(count)));
+        Self { client, label, has_webdav: AtomicBool::new(true), turns, openings }
     }
 
     async fn open_file(&self, path: &OriginPath, first: ByteRange) -> Result<HttpFile, OriginError> {
@@ -81,9 +84,11 @@ impl HttpOrigin {
         first: ByteRange,
         deadline: Instant,
     ) -> Result<(Head, Option<Begun>), Failure> {
-        if first.is_empty() {
+        // Without a turn the open does not wait for one: it needs no connection for longer than a round trip.
+        let turn = if first.is_empty() { None } else { Arc::clone(&self.openings).try_acquire_owned().ok() };
+        let Some(turn) = turn else {
             return Ok((self.head(server, path, deadline).await?, None));
-        }
+        };
         let target = Target::new(server, path);
         if first.len() >= PREPARED_LEN_MIN {
             self.client.prepare(&target, PREPARED);
@@ -97,7 +102,7 @@ impl HttpOrigin {
             && (answer.status == StatusCode::PARTIAL_CONTENT || !validator.is_empty())
         {
             let head = Head { size, validator, target: answer.target.clone() };
-            return Ok((head, Some(Begun { answer, range: first.clipped_to(size) })));
+            return Ok((head, Some(Begun { answer, range: first.clipped_to(size), turn })));
         }
         // Of these errors `HEAD` may give another account: the range is beyond the end, or the method is not supported.
         if answer.status.is_success() || matches!(answer.status.as_u16(), 405 | 416 | 501) {

@@ -88,6 +88,9 @@ pub(crate) const JOINED_LEN_MAX: u64 = 4 << 20;
 /// Connections over which reads that begin together are spread if there is no unused one.
 pub(crate) const JOINED_SPREAD: usize = 4;
 
+/// Opens at one origin whose answers have bytes that no reader has taken yet.
+pub(crate) const OPENINGS_MAX: usize = 16;
+
 /// Unused connections that are kept to one server.
 pub(crate) const IDLE_PER_SERVER_MAX: usize = REQUESTS_MAX;
 

@@ -47,6 +47,7 @@ impl HttpFile {
 
     /// Begins to read `range`.
     fn start(&self, range: ByteRange) -> Chunks {
+        // Kept for a reader that asks for other bytes first: the end of a ROOT file is parsed while its client reads the beginning.
         let begun = self.begun.lock().take_if(|begun| begun.range.start() == range.start());
         let Some(begun) = begun else {
             let (read, chunks) = RangeRead::new(Arc::clone(&self.shared), range);
@@ -65,7 +66,7 @@ impl HttpFile {
     }
 }
 
-/// Gives up the bytes that came with an open if its reader asks for others: they hold a connection.
+/// Gives up the bytes that came with an open if no reader asks for them: they hold a connection.
 async fn end_in_time(begun: Arc<Mutex<Option<Begun>>>) {
     sleep(BEGUN_TIME).await;
     let begun = begun.lock().take();

@@ -128,14 +128,14 @@ impl RangeRead {
     /// Requests the rest once and passes on what comes.
     async fn attempt(&mut self, attempts: &Attempts<'_>) -> Result<(), Stop> {
         let shared = Arc::clone(&self.shared);
+        if let Some(Begun { answer, range, turn: _turn }) = self.begun.take() {
+            return self.receive(answer, range).await;
+        }
         let turn = tokio::select! {
             turn = shared.turns.acquire() => turn,
             () = self.sender.closed() => return Err(Stop::Abandoned),
         };
         let _turn = turn.map_err(|_| self.broken("it is shutting down"))?;
-        if let Some(Begun { answer, range }) = self.begun.take() {
-            return self.receive(answer, range).await;
-        }
         let (kept, requested) = (self.kept.take(), self.rest);
         let asked = tokio::select! {
             asked = shared.ask(self.server, kept, vec![requested], attempts.deadline()) => asked,

@@ -11,12 +11,17 @@ use forebay_origin::{FileIdentity, OriginPath};
 use forebay_types::{ByteRange, Validator, ValidatorMatch};
 use parking_lot::Mutex;
 use std::sync::Arc;
-use tokio::{sync::Semaphore, time::Instant};
+use tokio::{
+    sync::{OwnedSemaphorePermit, Semaphore},
+    time::Instant,
+};
 
 /// An answer that has opened a file, and has these bytes of it. No byte of its body was taken yet.
 pub(crate) struct Begun {
     pub(crate) answer: Answer,
     pub(crate) range: ByteRange,
+    /// It occupies a connection until its bytes were read.
+    pub(crate) turn: OwnedSemaphorePermit,
 }
 
 /// Parts that reads under way keep.

@@ -5,6 +5,7 @@ use forebay_origin::{Chunks, Origin, OriginError, OriginFile, RefusalKind};
 use forebay_origin_http::Options;
 use forebay_types::ByteRange;
 use std::{sync::Arc, time::Duration};
+use tokio::task::JoinSet;
 
 const LEN: usize = 100_000;
 
@@ -457,4 +458,18 @@ async fn readers_that_leave_make_room_for_others() {
     assert!(polled.is_err(), "it has to wait for its turn");
     drop(reads);
     assert_eq!(waiting.await.unwrap(), content()[..10]);
+}
+
+#[tokio::test]
+async fn opens_whose_bytes_are_not_read_occupy_a_bounded_number_of_connections() {
+    let server = Server::start(ordinary).await;
+    let origin = Arc::new(server.origin());
+    let mut opens = JoinSet::new();
+    for _ in 0..20 {
+        let origin = Arc::clone(&origin);
+        opens.spawn(async move { origin.open_to_read(&path("/f"), ByteRange::at(0, 100)).await.unwrap() });
+    }
+    assert_eq!(opens.join_all().await.len(), 20);
+    let methods: Vec<_> = server.seen.lock().iter().map(|seen| seen.method.clone()).collect();
+    assert_eq!(methods.iter().filter(|method| *method == "HEAD").count(), 4, "the others only ask for the size");
 }
