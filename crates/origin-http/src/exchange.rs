@@ -21,7 +21,7 @@ use hyper::{HeaderMap, StatusCode, body::Incoming, header::LOCATION};
 use std::{
     sync::{
         Arc,
-        atomic::{AtomicBool, AtomicUsize},
+        atomic::{AtomicU32, AtomicUsize},
     },
     time::Duration,
 };
@@ -36,8 +36,8 @@ pub(crate) struct Client {
     pub(crate) metrics: OriginMetrics,
     /// Set if the servers are not those of the configuration.
     pub(crate) named_by: Option<NamedBy>,
-    /// Cleared when a server has not answered a request for several ranges with them.
-    pub(crate) joins_ranges: AtomicBool,
+    /// Requests for several ranges that were not answered with them since the last one that was.
+    pub(crate) failed_joins: AtomicU32,
 }
 
 /// The federation that has named the servers of a client.
@@ -244,6 +244,10 @@ impl Client {
         let credentials = self.pool.shown.towards(&target.server, &path.delegation, home);
         let of_client = if credentials.has_token() { None } else { client_token(target, path, home) };
         let mut may_reuse = true;
+        // It was chosen before the caller waited, and the URL to ask may be another one since: credentials would go to the wrong server.
+        if let Some(other) = kept.take_if(|kept| !kept.is_to(&target.server, redirect)) {
+            self.pool.park(other);
+        }
         loop {
             let mut connection = match kept.take() {
                 Some(connection) => connection,
@@ -361,10 +365,10 @@ impl Body {
     pub(crate) async fn finish(mut self) {
         let mut left = DRAIN_MAX;
         while let Ok(Some(bytes)) = self.next().await {
-            left = left.saturating_sub(bytes.len());
-            if left == 0 {
+            if bytes.len() > left {
                 return;
             }
+            left -= bytes.len();
         }
     }
 

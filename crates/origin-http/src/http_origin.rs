@@ -8,7 +8,7 @@ use crate::{
     },
     exchange::{Answer, Client, Failure, protocol},
     file::{Begun, HttpFile},
-    options::{LISTING_LEN_MAX, OPENINGS_MAX, Options, PREPARED, PREPARED_LEN_MIN, REQUESTS_MAX},
+    options::{FAILED_JOINS_MAX, LISTING_LEN_MAX, OPENINGS_MAX, Options, PREPARED, PREPARED_LEN_MIN, REQUESTS_MAX},
     pool::Pool,
     request::Question,
     s3::stat_of_directory,
@@ -22,7 +22,7 @@ use forebay_types::{ByteRange, DirEntry, FileKind, FileStat, OriginId, Scheme, V
 use hyper::StatusCode;
 use std::sync::{
     Arc,
-    atomic::{AtomicBool, Ordering::Relaxed},
+    atomic::{AtomicBool, AtomicU32, Ordering::Relaxed},
 };
 use tokio::{sync::Semaphore, time::Instant};
 
@@ -32,6 +32,10 @@ pub struct HttpOrigin {
     label: String,
     /// Cleared when the origin has refused a request of WebDAV.
     has_webdav: AtomicBool,
+    /// Cleared when the origin has sent bytes without a validator.
+    opens_by_reading: AtomicBool,
+    /// Set when the origin has redirected an open.
+    is_door: AtomicBool,
     turns: Arc<Semaphore>,
     /// Turns of opens whose answers have bytes for a reader. Not those of reads: some clients open files and read nothing.
     openings: Arc<Semaphore>,
@@ -50,15 +54,16 @@ impl HttpOrigin {
     pub fn new(first: OriginId, others: Vec<OriginId>, options: Options, pool: Arc<Pool>, metrics: &Metrics) -> Self {
         let (label, metrics) = (first.to_string(), metrics.origin(&first));
         // Servers of S3 ignore the header then, and send all of the object.
-        let joins_ranges = AtomicBool::new(first.scheme != Scheme::S3);
-        Self::of(Client { first, others, options, pool, metrics, named_by: None, joins_ranges }, label)
+        let failed_joins = AtomicU32::new(if first.scheme == Scheme::S3 { FAILED_JOINS_MAX } else { 0 });
+        Self::of(Client { first, others, options, pool, metrics, named_by: None, failed_joins }, label)
     }
 
     /// The origin of the servers of `client`.
     pub(crate) fn of(client: Client, label: String) -> Self {
         let client = Arc::new(client);
         let [turns, openings] = [REQUESTS_MAX, OPENINGS_MAX].map(|count| Arc::new(Semaphore::new(count)));
-        Self { client, label, has_webdav: AtomicBool::new(true), turns, openings }
+        let [has_webdav, opens_by_reading] = [true, true].map(AtomicBool::new);
+        Self { client, label, has_webdav, opens_by_reading, is_door: AtomicBool::new(false), turns, openings }
     }
 
     async fn open_file(&self, path: &OriginPath, first: ByteRange) -> Result<HttpFile, OriginError> {
@@ -85,15 +90,20 @@ impl HttpOrigin {
         deadline: Instant,
     ) -> Result<(Head, Option<Begun>), Failure> {
         // Without a turn the open does not wait for one: it needs no connection for longer than a round trip.
-        let turn = if first.is_empty() { None } else { Arc::clone(&self.openings).try_acquire_owned().ok() };
+        let reads = !first.is_empty() && self.opens_by_reading.load(Relaxed);
+        let turn = if reads { Arc::clone(&self.openings).try_acquire_owned().ok() } else { None };
         let Some(turn) = turn else {
             return Ok((self.head(server, path, deadline).await?, None));
         };
         let target = Target::new(server, path);
-        if first.len() >= PREPARED_LEN_MIN {
+        // Behind a door, reads go to other servers.
+        if first.len() >= PREPARED_LEN_MIN && !self.is_door.load(Relaxed) {
             self.client.prepare(&target, PREPARED);
         }
         let answer = self.client.ask(&target, path, &Question::Open(first), deadline).await?;
+        if answer.target != target {
+            self.is_door.store(true, Relaxed);
+        }
         if matches!(answer.status.as_u16(), 200 | 206)
             && is_identity(&answer.headers)
             && let Some(size) = size_in(&answer.headers).filter(|size| *size > first.start())
@@ -101,8 +111,12 @@ impl HttpOrigin {
             // A page about a directory is a whole without a validator.
             && (answer.status == StatusCode::PARTIAL_CONTENT || !validator.is_empty())
         {
-            let head = Head { size, validator, target: answer.target.clone() };
-            return Ok((head, Some(Begun { answer, range: first.clipped_to(size), turn })));
+            let begun = Begun { range: first.clipped_to(size), answer, turn };
+            if validator.is_empty() {
+                return self.head_beside(begun, size, server, path, deadline).await;
+            }
+            let head = Head { size, validator, target: begun.answer.target.clone() };
+            return Ok((head, Some(begun)));
         }
         // Of these errors `HEAD` may give another account: the range is beyond the end, or the method is not supported.
         if answer.status.is_success() || matches!(answer.status.as_u16(), 405 | 416 | 501) {
@@ -110,6 +124,23 @@ impl HttpOrigin {
             return Ok((self.head(server, path, deadline).await?, None));
         }
         self.read_head(answer).await.map(|head| (head, None))
+    }
+
+    /// The head of a file whose bytes come without a validator, as from XrdHttp and pools of dCache. Copies are compared with what `HEAD`
+    /// states, so this has to come from there too.
+    async fn head_beside(
+        &self,
+        begun: Begun,
+        size: u64,
+        server: &OriginId,
+        path: &OriginPath,
+        deadline: Instant,
+    ) -> Result<(Head, Option<Begun>), Failure> {
+        self.opens_by_reading.store(false, Relaxed);
+        let head = self.head(server, path, deadline).await?;
+        // Of two sizes the bytes may be those of the other content.
+        let begun = (head.size == size).then_some(begun);
+        Ok((head, begun))
     }
 
     /// Size and validator of a file, by `HEAD`, or by its first byte where that is not possible.

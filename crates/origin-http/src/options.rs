@@ -82,6 +82,12 @@ pub(crate) const JOINED_RANGE_MAX: u64 = 256 << 10;
 /// Most ranges of one request: its head stays below 4 KiB, and servers take so many.
 pub(crate) const JOINED_COUNT_MAX: usize = 100;
 
+/// Failed requests for several ranges after which no more are sent.
+pub(crate) const FAILED_JOINS_MAX: u32 = 3;
+
+/// Turns of the scheduler for which reads gather at most.
+pub(crate) const GATHERING_TURNS: usize = 8;
+
 /// Most bytes of one request for several ranges.
 pub(crate) const JOINED_LEN_MAX: u64 = 4 << 20;
 

@@ -125,18 +125,24 @@ impl Chunks {
         (sender, Self { receiver, driver: None })
     }
 
-    /// The bytes of this stream, and then those of `next`, unless an error ends this one.
+    /// The `len` bytes of this stream, and then those of `next`, unless an error ends this one.
     #[must_use]
-    pub fn followed_by(mut self, mut next: Self) -> Self {
+    pub fn followed_by(mut self, len: u64, mut next: Self) -> Self {
         let (sender, joined) = Self::channel();
         joined.driven_by(async move {
+            let mut left = len;
             // Both were requested before: only the order is made here.
             for chunks in [&mut self, &mut next] {
                 while let Some(chunk) = chunks.next().await {
+                    left = left.saturating_sub(chunk.as_ref().map_or(0, |chunk| chunk.bytes.len() as u64));
                     let is_end = chunk.is_err();
                     if sender.send(chunk).is_err() || is_end {
                         return;
                     }
+                }
+                // The bytes behind would be taken for those that are missing.
+                if left > 0 {
+                    return;
                 }
             }
         })

@@ -2,7 +2,7 @@
 
 use super::{joined_read::JoinedRead, read::RangeRead};
 use crate::{
-    options::{JOINED_COUNT_MAX, JOINED_LEN_MAX, JOINED_RANGE_MAX, JOINED_SPREAD},
+    options::{FAILED_JOINS_MAX, GATHERING_TURNS, JOINED_COUNT_MAX, JOINED_LEN_MAX, JOINED_RANGE_MAX, JOINED_SPREAD},
     pool::Connection,
 };
 use parking_lot::Mutex;
@@ -18,7 +18,7 @@ pub(super) struct Gathering {
 impl RangeRead {
     /// Whether the read is short enough to share a request, and its servers are not known to refuse that.
     pub(super) fn can_be_joined(&self) -> bool {
-        self.rest.len() <= JOINED_RANGE_MAX && self.shared.client.joins_ranges.load(Relaxed)
+        self.rest.len() <= JOINED_RANGE_MAX && self.shared.client.failed_joins.load(Relaxed) < FAILED_JOINS_MAX
     }
 }
 
@@ -37,11 +37,11 @@ impl Gathering {
 
     async fn send(self: Arc<Self>) {
         let mut known = 0;
-        loop {
+        for _ in 0..GATHERING_TURNS {
             // All tasks that can run do so before this one continues: the reads of one request of a client are here then.
             yield_now().await;
             let count = self.reads.lock().len();
-            if count == known {
+            if count == known || count >= JOINED_COUNT_MAX {
                 break;
             }
             known = count;
@@ -58,17 +58,18 @@ impl Gathering {
 
 /// Divides reads, sorted by offset, among connections.
 fn spread(mut reads: Vec<RangeRead>) {
-    let mut kept = kept_connections(&reads);
+    let Some(pool) = reads.first().map(|read| Arc::clone(&read.shared.client.pool)) else { return };
+    let mut kept = kept_connections(&reads).into_iter();
     let bytes: u64 = reads.iter().map(|read| read.rest.len()).sum();
     let needed =
         reads.len().div_ceil(JOINED_COUNT_MAX).max(usize::try_from(bytes.div_ceil(JOINED_LEN_MAX)).unwrap_or(1));
     // Those that exist are faster than new ones: connecting takes round trips.
-    let spread = if kept.is_empty() { JOINED_SPREAD } else { kept.len() };
+    let spread = if kept.len() == 0 { JOINED_SPREAD } else { kept.len() };
     let group_len = reads.len().div_ceil(spread.max(needed)).max(1);
     while !reads.is_empty() {
         let mut group: Vec<RangeRead> = reads.drain(..group_len.min(reads.len())).collect();
-        if let (Some(first), Some(connection)) = (group.first_mut(), kept.pop()) {
-            first.kept = Some(connection);
+        if let Some(first) = group.first_mut() {
+            first.kept = kept.next();
         }
         if group.len() == 1 {
             group.into_iter().for_each(RangeRead::start);
@@ -76,6 +77,8 @@ fn spread(mut reads: Vec<RangeRead>) {
             tokio::spawn(joined.run());
         }
     }
+    // There may be fewer groups than connections.
+    kept.for_each(|unused| pool.park(unused));
 }
 
 /// Unused connections for `reads`, at most one for each and for each request that may be sent now.

@@ -8,10 +8,12 @@ use crate::{
         multipart::Parts,
     },
     exchange::Answer,
+    options::FAILED_JOINS_MAX,
     servers::Attempts,
 };
 use bytes::Bytes;
 use forebay_origin::{OriginError, count_failure};
+use forebay_types::ByteRange;
 use hyper::{StatusCode, header::CONTENT_TYPE};
 use std::sync::{Arc, atomic::Ordering::Relaxed};
 
@@ -37,11 +39,15 @@ impl JoinedRead {
     }
 
     pub(super) async fn run(mut self) {
-        let is_refused = self.attempt().await.is_some_and(|form| matches!(form, Form::One(_)) && !self.is_complete());
-        if is_refused {
+        let form = self.attempt().await;
+        if self.is_complete() {
+            self.shared.client.failed_joins.store(0, Relaxed);
+        } else if matches!(form, Some(Form::One(_))) {
             self.refused();
+        } else if !self.reads.iter().all(RangeRead::has_left) {
+            self.shared.client.failed_joins.fetch_add(1, Relaxed);
         }
-        self.reads.into_iter().filter(|read| !read.rest.is_empty()).for_each(RangeRead::start);
+        self.reads.into_iter().filter(|read| !read.rest.is_empty() && !read.has_left()).for_each(RangeRead::start);
     }
 
     /// Sends the request, and passes on what comes. Returns how the answer was made up if it has come to its end.
@@ -53,7 +59,7 @@ impl JoinedRead {
         };
         let first = self.reads.first_mut()?;
         let (server, kept) = (first.server, first.kept.take());
-        let ranges = self.reads.iter().map(|read| read.rest).collect();
+        let ranges = merged(self.reads.iter().map(|read| read.rest));
         let deadline = Attempts::new(&shared.client.options, 1, 0, 1).deadline();
         let asked = tokio::select! {
             asked = shared.ask(server, kept, ranges, deadline) => asked,
@@ -121,12 +127,26 @@ impl JoinedRead {
     }
 
     fn refused(&self) {
-        self.shared.client.joins_ranges.store(false, Relaxed);
+        self.shared.client.failed_joins.store(FAILED_JOINS_MAX, Relaxed);
     }
 
     fn note_failure(&self, error: &OriginError) {
         count_failure(&self.shared.client.metrics, error, true);
     }
+}
+
+/// Sorted ranges without overlaps: servers may send the whole file to a client that asks for bytes twice.
+fn merged(ranges: impl Iterator<Item = ByteRange>) -> Vec<ByteRange> {
+    let mut merged: Vec<ByteRange> = Vec::new();
+    for range in ranges {
+        match merged.last_mut() {
+            Some(last) if range.start() <= last.end() => {
+                *last = ByteRange::between(last.start(), last.end().max(range.end()));
+            }
+            _ => merged.push(range),
+        }
+    }
+    merged
 }
 
 /// Resolves when no reader is left.

@@ -61,8 +61,11 @@ impl HttpFile {
         let (here, rest) = (range.clipped_to(begun.range.end()), begun.range.end()..range.end());
         let (read, chunks) = RangeRead::new(Arc::clone(&self.shared), here);
         read.with(begun).start();
+        if rest.is_empty() {
+            return chunks;
+        }
         // Requested now, and not when the first part is here.
-        if rest.is_empty() { chunks } else { chunks.followed_by(self.start(ByteRange::between(rest.start, rest.end))) }
+        chunks.followed_by(here.len(), self.start(ByteRange::between(rest.start, rest.end)))
     }
 }
 

@@ -65,6 +65,7 @@ impl RangeRead {
 
     /// The read with the answer to its first request.
     pub(super) fn with(mut self, begun: Begun) -> Self {
+        self.server = self.shared.opened_at;
         self.begun = Some(begun);
         self
     }
@@ -82,6 +83,10 @@ impl RangeRead {
         if self.kept.is_none() && self.begun.is_none() && self.shared.turns.available_permits() > 0 {
             self.kept = self.shared.client.kept_connection(&self.shared.target(self.server).0);
         }
+    }
+
+    pub(super) fn has_left(&self) -> bool {
+        self.sender.is_closed()
     }
 
     /// Resolves when the reader has left.

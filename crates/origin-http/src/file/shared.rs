@@ -76,8 +76,12 @@ impl Shared {
 
     /// The URL to ask, and whether it is one behind a redirect.
     pub(super) fn target(&self, server: usize) -> (Target, bool) {
+        let door = self.door(server);
         let known = self.target.lock().clone().filter(|known| known.server == server);
-        known.map_or_else(|| (self.door(server), false), |known| (known.target, true))
+        match known {
+            Some(known) if known.target != door => (known.target, true),
+            _ => (door, false),
+        }
     }
 
     pub(super) fn note_target(&self, server: usize, answer: &Answer) {

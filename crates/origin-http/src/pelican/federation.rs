@@ -20,7 +20,7 @@ use forebay_types::{Endpoint, OriginId, Scheme};
 use parking_lot::Mutex;
 use std::sync::{
     Arc,
-    atomic::{AtomicBool, AtomicUsize},
+    atomic::{AtomicU32, AtomicUsize},
 };
 use tokio::time::Instant;
 
@@ -125,7 +125,7 @@ impl Federation {
             pool: Arc::clone(&self.pool),
             metrics: self.metrics.clone(),
             named_by: Some(named_by),
-            joins_ranges: AtomicBool::new(true),
+            failed_joins: AtomicU32::new(0),
         }
     }
 

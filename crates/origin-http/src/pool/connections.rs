@@ -108,11 +108,13 @@ impl Connections {
         })
     }
 
-    /// The end of an attempt to make a connection. An error is that of one request; others may wait for attempts of their own.
+    /// The end of an attempt to make a connection. An error is that of one request, unless enough attempts are left for all that wait.
     pub(super) fn dialled(&mut self, contact: &Contact, connected: Connected) -> bool {
         let left = self.at(contact, |server| {
             server.dialling -= 1;
-            server.give(connected)
+            server.waiting.retain(|sender| !sender.is_closed());
+            let is_needed = connected.is_ok() || server.waiting.len() > server.dialling;
+            if is_needed { server.give(connected) } else { None }
         });
         // No request waits: the next one finds out itself why there is no connection.
         left.and_then(Result::ok).is_some_and(|connection| self.put(connection))

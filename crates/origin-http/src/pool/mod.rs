@@ -62,6 +62,13 @@ pub(crate) struct Connection {
 /// Why there is no connection although no attempt has failed.
 const BROKEN_OFF: &str = "the attempt to connect was broken off";
 
+impl Connection {
+    /// Whether it is one to `server`, as a request with `redirect` needs it.
+    pub(crate) fn is_to(&self, server: &OriginId, redirect: Option<&Redirected>) -> bool {
+        self.contact.server == *server && self.contact.may_be_here == redirect.is_none()
+    }
+}
+
 impl Pool {
     /// A pool that encrypts with `tls` and authenticates with the credentials of `source`.
     #[must_use]

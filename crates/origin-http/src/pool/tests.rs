@@ -129,11 +129,25 @@ async fn connections_are_prepared_once() {
     assert_eq!(pool.connections.lock().prepare(&contact, 4), 3, "one is there");
     assert_eq!(pool.connections.lock().prepare(&contact, 4), 0, "three are being made");
     let _one = pool.kept(&server.id, None).unwrap();
-    let (_waiting, is_to_dial) = pool.connections.lock().wait(&contact);
+    let (mut waiting, is_to_dial) = pool.connections.lock().wait(&contact);
     assert!(!is_to_dial, "one of the three is for it");
     let refused = || Err(unreachable(&server.id.endpoint, "no"));
+    for _ in 0..2 {
+        assert!(!pool.connections.lock().dialled(&contact, refused()));
+        assert!(waiting.try_recv().is_err(), "another attempt is left for it");
+    }
     assert!(!pool.connections.lock().dialled(&contact, refused()));
-    assert_eq!(pool.connections.lock().prepare(&contact, 4), 2, "the error was that of the one that waited");
+    assert!(waiting.try_recv().unwrap().is_err());
+}
+
+#[tokio::test]
+async fn connections_are_those_of_their_server() {
+    let (pool, server) = (Pool::anonymous(PoolOptions::default()), FullServer::start().await);
+    let (connection, _accepted) = kept(&pool, &server).await;
+    let redirected = Redirected { by: Endpoint::new("h", 1), setting: "redirects" };
+    let tls = server.id.to_string().replace("http:", "https:").parse().unwrap();
+    assert!(connection.is_to(&server.id, None));
+    assert!(!connection.is_to(&server.id, Some(&redirected)) && !connection.is_to(&tls, None));
 }
 
 #[tokio::test]

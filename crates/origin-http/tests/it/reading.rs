@@ -190,6 +190,69 @@ async fn several_ranges_are_spread_over_new_connections_if_there_is_none() {
 }
 
 #[tokio::test]
+async fn ranges_that_overlap_are_requested_once() {
+    let server = Server::start(ordinary).await;
+    let file = open(&server).await;
+    let ranges =
+        [(0, 100), (50, 150), (50, 150), (150, 200), (1000, 1100)].map(|(start, end)| ByteRange::between(start, end));
+    read_together(&file, &ranges).await;
+    assert_eq!(server.seen.lock()[1].ranges(), [(0, 200), (1000, 1100)]);
+}
+
+#[tokio::test]
+async fn joined_requests_that_fail_several_times_are_the_last_ones() {
+    let busy = |_: &Seen| Reply::new("503 Service Unavailable", "Content-Length: 0", b"");
+    let server = Server::start(move |seen| if seen.ranges().len() > 1 { busy(seen) } else { ordinary(seen) }).await;
+    let file = open(&server).await;
+    let mut joined = Vec::new();
+    for _ in 0..4 {
+        read_together(&file, &every_thousand(64)).await;
+        joined.push(server.seen.lock().iter().filter(|seen| seen.ranges().len() > 1).count());
+    }
+    // The second time there are 16 connections.
+    assert_eq!(joined, [1, 17, 17, 17]);
+}
+
+#[tokio::test]
+async fn bytes_without_a_validator_do_not_open_files() {
+    // As XrdHttp and pools of dCache: the validator is that of `HEAD`, with which copies are compared.
+    let server = Server::start(|seen| {
+        let mut reply = ordinary(seen);
+        let field = b"ETag: \"one\"\r\n";
+        if seen.method == "GET"
+            && let Some(place) = reply.bytes.windows(field.len()).position(|bytes| bytes == field)
+        {
+            reply.bytes.drain(place..place + field.len());
+        }
+        reply
+    })
+    .await;
+    let origin = server.origin();
+    for _ in 0..2 {
+        let file = origin.open_to_read(&path("/f"), ByteRange::at(0, 100)).await.unwrap();
+        assert_eq!(file.identity().validator.to_string(), "etag:\"one\"");
+        assert_eq!(collect(file.read(ByteRange::at(0, 100))).await.unwrap(), content()[..100]);
+    }
+    let methods: Vec<_> = server.seen.lock().iter().map(|seen| seen.method.clone()).collect();
+    assert_eq!(methods, ["GET", "HEAD", "HEAD", "GET"], "the second open asks for the head alone");
+}
+
+#[tokio::test]
+async fn a_connection_is_kept_when_the_first_block_is_not_read() {
+    const BLOCK: u64 = 64 << 10;
+    let server = Server::start(ordinary).await;
+    let file = open_to_read(&server, 0, BLOCK).await;
+    let is_used_again = || server.seen.lock().iter().any(|seen| seen.connection == 0 && seen.nth > 0);
+    // Its bytes are given up after a second. It has carried more than the other connection, so it is preferred from then on.
+    let reading = async {
+        while !is_used_again() {
+            assert_eq!(read(&file, 70_000, 70_001).await.unwrap().len(), 1);
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(60), reading).await.unwrap();
+}
+
+#[tokio::test]
 async fn long_ranges_have_a_connection_each() {
     let server = Server::start(|seen| match seen.range() {
         None => Reply::new("200 OK", &format!("Content-Length: {}\nETag: \"one\"", 4 << 20), b""),
