@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.ground import REPOSITORY, Ground
+from harness.ground import REPOSITORY, Ground, program
 from harness.plugin import client_plugin
 
 BUILD_ALL = REPOSITORY / "deploy/package/build-all.sh"
@@ -63,6 +63,12 @@ class Release:
     def _only(self, pattern: str) -> Path:
         (found,) = self.directory.glob(pattern)
         return found
+
+
+def query(package: Path, *arguments: str) -> str:
+    """The output of rpm about a package file."""
+    command = [str(program("rpm")), "--query", "--package", *arguments, str(package)]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
 
 
 def plugin_library() -> Path:

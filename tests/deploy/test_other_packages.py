@@ -8,14 +8,13 @@ from __future__ import annotations
 import os
 import subprocess
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from harness.ground import REPOSITORY, Ground, program
 from harness.machine import Machine
 
-from .conftest import Release
+from .conftest import Release, query
 
 DEPLOY = REPOSITORY / "deploy"
 CONFIGURATION = "/etc/forebay/forebay.toml"
@@ -42,12 +41,6 @@ def machine(ground: Ground) -> Iterator[Machine]:
     """A machine without Forebay."""
     with Machine(ground) as machine:
         yield machine
-
-
-def query(package: Path, *arguments: str) -> str:
-    """The output of rpm about a package file."""
-    command = [str(program("rpm")), "--query", "--package", *arguments, str(package)]
-    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
 
 
 def installed(machine: Machine) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-from pathlib import Path
 
 from harness import forebay, xrootd
 from harness.clients import run_client
@@ -11,16 +10,10 @@ from harness.content import Pattern, assert_same
 from harness.ground import REPOSITORY, Ground, program
 from harness.plugin import through_caches
 
-from .conftest import Release, plugin_library
+from .conftest import Release, plugin_library, query
 
 CHECK = str(REPOSITORY / "deploy/package/check-plugin-symbols.sh")
 LIBRARY = "/usr/lib64/libXrdClForebay-5.so"
-
-
-def query(package: Path, *arguments: str) -> str:
-    """The output of rpm about a package file."""
-    command = [str(program("rpm")), "--query", "--package", *arguments, str(package)]
-    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
 
 
 def test_package_states_what_it_needs_and_has_no_errors(release: Release) -> None:

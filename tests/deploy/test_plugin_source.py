@@ -9,6 +9,8 @@ import pytest
 
 from harness.ground import REPOSITORY, Ground, program
 
+from .conftest import query
+
 BUILD_SECONDS = 1200
 
 
@@ -19,12 +21,6 @@ def source(ground: Ground) -> Path:
     subprocess.run([str(REPOSITORY / "deploy/rpm/build-plugin-source.sh"), str(output)], check=True)
     (package,) = output.iterdir()
     return package
-
-
-def query(package: Path, *arguments: str) -> str:
-    """The output of rpm about a package file."""
-    command = [str(program("rpm")), "--query", "--package", *arguments, str(package)]
-    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
 
 
 def test_source_names_what_it_needs(source: Path) -> None:
