@@ -47,12 +47,14 @@ impl Gathering {
             known = count;
         }
         let mut reads = std::mem::take(&mut *self.reads.lock());
-        if reads.len() == 1 {
-            reads.into_iter().for_each(RangeRead::start);
-            return;
+        if reads.len() > 1 {
+            reads.sort_unstable_by_key(|read| read.rest.start());
+            spread(reads);
+        } else if let Some(mut only) = reads.pop() {
+            // In this task: it needs none of its own.
+            only.take_kept_connection();
+            only.run().await;
         }
-        reads.sort_unstable_by_key(|read| read.rest.start());
-        spread(reads);
     }
 }
 

@@ -14,7 +14,7 @@ use crate::{
 use bytes::Bytes;
 use forebay_origin::{OriginError, count_failure};
 use forebay_types::ByteRange;
-use hyper::{StatusCode, header::CONTENT_TYPE};
+use hyper::header::CONTENT_TYPE;
 use std::sync::{Arc, atomic::Ordering::Relaxed};
 
 /// Several ranges of one file on their way, sorted by offset. Whatever goes wrong, each of them continues by itself: only reads of one
@@ -22,6 +22,8 @@ use std::sync::{Arc, atomic::Ordering::Relaxed};
 pub(super) struct JoinedRead {
     shared: Arc<Shared>,
     reads: Vec<RangeRead>,
+    /// Whether it has failed for a reason that says nothing about requests for several ranges.
+    is_broken_off: bool,
 }
 
 /// How the ranges of an answer are separated.
@@ -35,7 +37,7 @@ impl JoinedRead {
     /// Of at least one read.
     pub(super) fn new(reads: Vec<RangeRead>) -> Option<Self> {
         let shared = Arc::clone(&reads.first()?.shared);
-        Some(Self { shared, reads })
+        Some(Self { shared, reads, is_broken_off: false })
     }
 
     pub(super) async fn run(mut self) {
@@ -44,7 +46,7 @@ impl JoinedRead {
             self.shared.client.failed_joins.store(0, Relaxed);
         } else if matches!(form, Some(Form::One(_))) {
             self.refused();
-        } else if !self.reads.iter().all(RangeRead::has_left) {
+        } else if !self.is_broken_off && !self.reads.iter().all(RangeRead::has_left) {
             self.shared.client.failed_joins.fetch_add(1, Relaxed);
         }
         self.reads.into_iter().filter(|read| !read.rest.is_empty() && !read.has_left()).for_each(RangeRead::start);
@@ -82,12 +84,19 @@ impl JoinedRead {
     }
 
     /// How an answer is made up; `None` if it is not one of ranges of this file.
-    fn form_of(&self, server: usize, answer: &Answer) -> Option<Form> {
-        if answer.status != StatusCode::PARTIAL_CONTENT {
-            if matches!(answer.status.as_u16(), 200 | 400 | 413 | 431 | 501) {
+    fn form_of(&mut self, server: usize, answer: &Answer) -> Option<Form> {
+        match answer.status.as_u16() {
+            206 => {}
+            200 | 400 | 413 | 431 | 501 => {
                 self.refused();
+                return None;
             }
-            return None;
+            // The server is busy, or the file has changed.
+            408 | 412 | 429 | 500.. => {
+                self.is_broken_off = true;
+                return None;
+            }
+            _ => return None,
         }
         if !is_identity(&answer.headers) || self.shared.is_other_version(server, answer) {
             return None;
@@ -130,7 +139,8 @@ impl JoinedRead {
         self.shared.client.failed_joins.store(FAILED_JOINS_MAX, Relaxed);
     }
 
-    fn note_failure(&self, error: &OriginError) {
+    fn note_failure(&mut self, error: &OriginError) {
+        self.is_broken_off = true;
         count_failure(&self.shared.client.metrics, error, true);
     }
 }
