@@ -171,8 +171,8 @@ fn recalled(context: &FileContext, stored: StoredEntry) -> StoredEntry {
     stored
 }
 
-/// What the first fill for a read of `range` asks for first, if nothing of the file is here: to the end of a block, and of at most
-/// `len_max` bytes from the beginning of a block on.
+/// The first range that a fill for a read of `range` requests, if the disk holds nothing of the file. It ends with a block, at most
+/// `len_max` bytes after the beginning of the first block.
 fn to_end_of_block(range: ByteRange, block_size: BlockSize, len_max: u64) -> ByteRange {
     let size = block_size.bytes();
     let begin = range.start() - range.start() % size;
