@@ -42,7 +42,8 @@ impl StorageBackend for Storage {
     }
 
     fn sync_data(&self) -> io::Result<()> {
-        self.reserve.run(|| self.backend.sync_data())?;
+        // Not repeated: after a failure the kernel may have dropped pages that it could not write, and the next call succeeds without them.
+        self.reserve.run_once(|| self.backend.sync_data())?;
         // Right after a commit: what the purge has freed since the last one is there for the next emergency.
         self.reserve.restore();
         Ok(())

@@ -139,7 +139,8 @@ impl CinfoWriter {
         Ok(())
     }
 
-    /// Replaces the record of `place`, which is at `spot`, durably and at once, keeping its foreign attributes and its owner.
+    /// Replaces the record of `place`, which is at `spot`, by one that is synced before, keeping its owner, and its foreign attributes if they
+    /// fit.
     pub(crate) fn replace(&self, place: &Place, spot: &Spot, contents: Contents<'_>) -> Result<(), StoreError> {
         let carried = self.carried(place, spot)?;
         let write = |directory: &Arc<OwnedFd>| {
@@ -184,8 +185,8 @@ impl CinfoWriter {
         cinfo.encode(&mut image);
         file.write_all(&image)?;
         if self.keeps_xattrs {
-            carried.give_to(file)?;
             xattrs::describe(file, cinfo.geometry.file_size(), origin)?;
+            carried.give_fitting_to(file)?;
         }
         Ok(())
     }

@@ -63,7 +63,8 @@ pub trait Disk: fmt::Debug + Send + Sync + 'static {
         None
     }
 
-    /// Replaces the record of `key`'s entry by `cinfo`, durably. `data` is the entry's data file, synced before.
+    /// Replaces the record of `key`'s entry by `cinfo`, which is synced before it takes the place of the old record: a crash leaves one
+    /// of both. `data` is the entry's data file, synced before.
     ///
     /// # Errors
     /// [`StoreError::Superseded`] when `key` no longer names `data`; else when the disk fails or is full. The old record
@@ -102,7 +103,7 @@ pub trait Disk: fmt::Debug + Send + Sync + 'static {
 
     /// Removes the entries of `keys`, each record first, and directories that this leaves empty; what became of each, in the
     /// order of `keys`. Nothing is synced: a crash may bring back an entry, as a whole or without its record, but never an
-    /// old record next to new data.
+    /// old record next to new data. Entries on a disk that is offline stay there, and come back with it; that is not an error.
     fn remove_entries(&self, keys: &[CacheKey]) -> Vec<Result<(), StoreError>> {
         keys.iter().map(|key| self.remove_entry(key)).collect()
     }
@@ -113,6 +114,19 @@ pub trait Disk: fmt::Debug + Send + Sync + 'static {
     /// When the disk fails.
     fn settle_removals(&self) -> Result<(), StoreError> {
         Ok(())
+    }
+
+    /// As [`Self::settle_removals`], with each piece of the work run by `run`, which returns what the piece returns; an error ends it.
+    ///
+    /// # Errors
+    /// As for [`Self::settle_removals`].
+    fn settle_removals_in_pieces(&self, run: &PieceRunner<'_>) -> Result<(), StoreError> {
+        run(&|| self.settle_removals())
+    }
+
+    /// Number of removals that [`Self::settle_removals`] would make durable. Never blocks.
+    fn unsettled_removals(&self) -> usize {
+        0
     }
 
     /// Closes the data file of `key` to others than this server, unless one of them has read it since `since` (seconds of the Unix
@@ -193,6 +207,9 @@ pub trait Disk: fmt::Debug + Send + Sync + 'static {
     /// When the disk fails.
     fn probe(&self, volume: VolumeId) -> Result<(), StoreError>;
 }
+
+/// Runs a piece of the work of an operation that takes long.
+pub type PieceRunner<'a> = dyn Fn(&dyn Fn() -> Result<(), StoreError>) -> Result<(), StoreError> + 'a;
 
 /// The process that keeps an entry.
 #[derive(Clone, Debug, Eq, PartialEq)]

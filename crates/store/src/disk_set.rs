@@ -180,7 +180,7 @@ impl Disk for DiskSet {
         self.remembered.forget(hash);
         let mut first_error = None;
         for volume in self.candidates_for_new(hash) {
-            match volume.run(|disk| disk.create_entry(key, cinfo.clone(), origin.clone())) {
+            match volume.run_syncing(|disk| disk.create_entry(key, cinfo.clone(), origin.clone())) {
                 Ok(entry) => {
                     // A copy on another disk would win over the new entry as soon as it is more complete.
                     for other in self.online(hash).into_iter().filter(|other| other.id != volume.id) {
@@ -213,7 +213,7 @@ impl Disk for DiskSet {
         if !only.health().is_writable() {
             return Err(StoreError::NoVolume);
         }
-        let entry = only.run(|disk| disk.create_entry_if_free(key, cinfo, origin))?;
+        let entry = only.run_syncing(|disk| disk.create_entry_if_free(key, cinfo, origin))?;
         self.remembered.put(hash_of(key), only.id);
         Ok(entry.map(|entry| watched(only, entry)))
     }
@@ -251,9 +251,17 @@ impl Disk for DiskSet {
     fn remove_entry(&self, key: &CacheKey) -> Result<(), StoreError> {
         let hash = hash_of(key);
         self.remembered.forget(hash);
+        let mut result = Ok(());
         // Every disk is asked, whatever becomes of the others.
-        let online = self.online(hash).into_iter();
-        online.map(|volume| volume.run(|disk| disk.remove_entry(key))).fold(Ok(()), Result::and)
+        for volume in self.online(hash) {
+            let removed = volume.run_syncing(|disk| disk.remove_entry(key));
+            result = result.and(removed);
+            // Except after a disk that was given up meanwhile: this removal may have hung, and the entry been created again elsewhere.
+            if !volume.health().is_online() {
+                return result.and_then(|()| Err(volume.offline()));
+            }
+        }
+        result
     }
 
     fn remove_entries(&self, keys: &[CacheKey]) -> Vec<Result<(), StoreError>> {
@@ -273,7 +281,7 @@ impl Disk for DiskSet {
 
     fn settle_removals(&self) -> Result<(), StoreError> {
         let online = self.volumes.iter().filter(|volume| volume.health().is_online());
-        online.map(|volume| volume.run(|disk| disk.settle_removals())).fold(Ok(()), Result::and)
+        online.map(|volume| volume.settle_removals()).fold(Ok(()), Result::and)
     }
 
     fn close_to_others(&self, key: &CacheKey, since: i64) -> Result<bool, StoreError> {
@@ -377,7 +385,7 @@ fn watched(volume: &Arc<Volume>, entry: Entry) -> Entry {
 
 /// Removes a copy that is not to be used. Where that fails the copy is judged again when it is found again.
 fn remove_copy(volume: &Volume, key: &CacheKey) {
-    if let Err(error) = volume.run(|disk| disk.remove_entry(key)) {
+    if let Err(error) = volume.run_syncing(|disk| disk.remove_entry(key)) {
         tracing::debug!(%key, disk = %volume.spec.path.display(), %error, "a copy of an entry is left on a second disk");
     }
 }

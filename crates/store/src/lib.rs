@@ -63,7 +63,7 @@ mod volume;
 mod xattrs;
 
 pub use batch_sync::SyncCall;
-pub use disk::{DataFile, Disk, Entry, Holder, NewRecord};
+pub use disk::{DataFile, Disk, Entry, Holder, NewRecord, PieceRunner};
 pub use disk_set::{Clock, DiskSet, Opener, VolumeSpec};
 pub use error::StoreError;
 pub use filler_record::{FILLER_RECORD_AGE_MAX_MS, FillerRecord};

@@ -3,8 +3,8 @@
 mod creation;
 
 use crate::{
-    DataFile, Disk, Entry, FileState, MayWait, NewRecord, OriginMark, Permissions, Reserve, Scan, Space, StoreError,
-    VolumeId, VolumeInfo,
+    DataFile, Disk, Entry, FileState, MayWait, NewRecord, OriginMark, Permissions, PieceRunner, Reserve, Scan, Space,
+    StoreError, VolumeId, VolumeInfo,
     batch_sync::{SyncCall, WholeSync},
     cinfo_file::{self, CinfoWriter, Contents, Draft},
     data_file::LocalFile,
@@ -348,8 +348,19 @@ impl Disk for LocalDisk {
     }
 
     fn settle_removals(&self) -> Result<(), StoreError> {
-        self.reserve.restore();
-        self.unsynced_removals.settle(&self.tree)
+        self.settle_removals_in_pieces(&|piece| piece())
+    }
+
+    fn settle_removals_in_pieces(&self, run: &PieceRunner<'_>) -> Result<(), StoreError> {
+        run(&|| {
+            self.reserve.restore();
+            Ok(())
+        })?;
+        self.unsynced_removals.settle(&self.tree, run)
+    }
+
+    fn unsettled_removals(&self) -> usize {
+        self.unsynced_removals.len()
     }
 
     fn close_to_others(&self, key: &CacheKey, since: i64) -> Result<bool, StoreError> {

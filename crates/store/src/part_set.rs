@@ -156,7 +156,7 @@ impl Disk for PartSet {
 
     fn create_entry(&self, key: &CacheKey, cinfo: Cinfo, origin: Option<OriginMark>) -> Result<Entry, StoreError> {
         let volume = self.volume_of(key)?;
-        Ok(watched(volume, volume.run(|disk| disk.create_entry(key, cinfo, origin))?))
+        Ok(watched(volume, volume.run_syncing(|disk| disk.create_entry(key, cinfo, origin))?))
     }
 
     fn create_entry_if_free(
@@ -166,7 +166,7 @@ impl Disk for PartSet {
         origin: Option<OriginMark>,
     ) -> Result<Option<Entry>, StoreError> {
         let volume = self.volume_of(key)?;
-        let entry = volume.run(|disk| disk.create_entry_if_free(key, cinfo, origin))?;
+        let entry = volume.run_syncing(|disk| disk.create_entry_if_free(key, cinfo, origin))?;
         Ok(entry.map(|entry| watched(volume, entry)))
     }
 
@@ -194,7 +194,7 @@ impl Disk for PartSet {
     }
 
     fn remove_entry(&self, key: &CacheKey) -> Result<(), StoreError> {
-        self.held(key).map_or(Ok(()), |volume| volume.run(|disk| disk.remove_entry(key)))
+        self.held(key).map_or(Ok(()), |volume| volume.run_syncing(|disk| disk.remove_entry(key)))
     }
 
     /// One by one within each part, so that the removals end with the lease.
@@ -207,7 +207,7 @@ impl Disk for PartSet {
     }
 
     fn settle_removals(&self) -> Result<(), StoreError> {
-        self.online().map(|volume| volume.run(|disk| disk.settle_removals())).fold(Ok(()), Result::and)
+        self.online().map(|volume| volume.settle_removals()).fold(Ok(()), Result::and)
     }
 
     fn close_to_others(&self, key: &CacheKey, since: i64) -> Result<bool, StoreError> {

@@ -1,7 +1,7 @@
 //! Removing many entries at once, without a sync for each.
 
 use crate::{
-    StoreError,
+    PieceRunner, StoreError,
     tree::{Place, Tree},
 };
 use forebay_cache::CacheKey;
@@ -31,12 +31,15 @@ struct Removals {
 /// Keys that are remembered at most; then their directories are synced.
 const UNSYNCED_MAX: usize = 65_536;
 
+/// Directories that are synced in one piece: the time of a hanging disk is to differ from that of many syncs.
+const DIRECTORIES_PER_PIECE: usize = 16;
+
 impl UnsyncedRemovals {
     /// Remembers keys whose record is about to be removed from `directory`.
     pub(crate) fn note(&self, tree: &Tree, directory: &str, keys: &[(usize, &CacheKey)]) -> Result<(), StoreError> {
         // Bounds the memory. Syncing all at once is cheaper than forgetting, which would need a sync per key.
         if self.removals.lock().keys.len().saturating_add(keys.len()) > UNSYNCED_MAX {
-            self.settle(tree)?;
+            self.settle(tree, &|piece| piece())?;
         }
         let mut removals = self.removals.lock();
         removals.last += 1;
@@ -52,19 +55,25 @@ impl UnsyncedRemovals {
         self.removals.lock().keys.contains_key(&hash_of(key))
     }
 
-    /// Whether the removal of this key's record may not be on disk yet; the caller syncs the directory now.
-    pub(crate) fn take(&self, key: &CacheKey) -> bool {
-        self.removals.lock().keys.remove(&hash_of(key)).is_some()
+    /// Forgets a key after its directory was synced.
+    pub(crate) fn forget(&self, key: &CacheKey) {
+        self.removals.lock().keys.remove(&hash_of(key));
     }
 
-    pub(crate) fn settle(&self, tree: &Tree) -> Result<(), StoreError> {
+    /// Number of keys that are remembered.
+    pub(crate) fn len(&self) -> usize {
+        self.removals.lock().keys.len()
+    }
+
+    /// Syncs all directories, in pieces that `run` runs.
+    pub(crate) fn settle(&self, tree: &Tree, run: &PieceRunner<'_>) -> Result<(), StoreError> {
         // The lock is not held during the syncs; removals that are noted meanwhile have higher numbers and stay.
         let (last, directories) = {
             let removals = self.removals.lock();
             (removals.last, removals.directories.keys().cloned().collect::<Vec<_>>())
         };
-        for directory in directories {
-            sync_directory(tree, &directory)?;
+        for piece in directories.chunks(DIRECTORIES_PER_PIECE) {
+            run(&|| piece.iter().try_for_each(|directory| sync_directory(tree, directory)))?;
         }
         let mut removals = self.removals.lock();
         removals.keys.retain(|_, number| *number > last);

@@ -73,6 +73,19 @@ impl Reserve {
         }
     }
 
+    /// Runs `write` once; if it finds the disk full, releases the reserve for what is written later. For operations of which a second one
+    /// may succeed although the first one lost data.
+    ///
+    /// # Errors
+    /// Those of `write`.
+    pub fn run_once<T>(&self, write: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
+        let written = write();
+        if written.as_ref().is_err_and(is_out_of_space) {
+            self.release();
+        }
+        written
+    }
+
     fn allocate(&self) -> io::Result<()> {
         let mut options = OpenOptions::new();
         let file = options.write(true).create(true).truncate(false).mode(0o600).open(&self.path)?;
@@ -129,5 +142,24 @@ mod tests {
         let broken = || Err::<(), _>(io::ErrorKind::Other.into());
         assert_eq!(reserve.run(broken).unwrap_err().kind(), io::ErrorKind::Other);
         assert!(path.exists(), "another error does not release it");
+    }
+
+    #[test]
+    fn what_must_not_be_repeated_fails_and_releases_the_reserve() {
+        let root = tempfile::tempdir().unwrap();
+        let path = root.path().join("reserve");
+        let reserve = Reserve::new(path.clone());
+        assert_eq!(
+            reserve.run_once(|| Err::<(), _>(io::ErrorKind::Other.into())).unwrap_err().kind(),
+            io::ErrorKind::Other
+        );
+        assert!(path.exists());
+        let runs = Cell::new(0);
+        let full_while_held = || {
+            runs.set(runs.get() + 1);
+            if path.exists() { Err(io::ErrorKind::StorageFull.into()) } else { Ok(()) }
+        };
+        assert_eq!(reserve.run_once(full_while_held).unwrap_err().kind(), io::ErrorKind::StorageFull);
+        assert_eq!((runs.get(), path.exists()), (1, false));
     }
 }

@@ -6,7 +6,10 @@ use crate::{
     tree::{Place, Tree},
 };
 use forebay_cache::{CINFO_SUFFIX, CacheKey, Cinfo, is_reserved_top};
-use rustix::fs::{Dir, FileType};
+use rustix::{
+    fs::{Dir, DirEntry, FileType},
+    io::Errno,
+};
 use std::{collections::BTreeSet, os::fd::OwnedFd, sync::Arc};
 
 /// A walk over the entries of one disk, in the order of their directories. Entries that come and go meanwhile may be
@@ -30,6 +33,16 @@ pub struct ScanSlice {
     pub is_last: bool,
 }
 
+impl ScanSlice {
+    /// Adds the result of the part that comes next.
+    pub(crate) fn append(&mut self, next: Self) {
+        self.entries.extend(next.entries);
+        self.orphans += next.orphans;
+        self.unusable += next.unusable;
+        self.is_last = next.is_last;
+    }
+}
+
 /// An entry as a walk finds it.
 #[derive(Clone, Debug)]
 pub struct ScannedEntry {
@@ -50,6 +63,8 @@ pub(crate) struct TreeScan {
     changed_since: Option<i64>,
     /// Directories that are being walked, the innermost last.
     levels: Vec<Level>,
+    /// The directory to be walked next, below the innermost one.
+    listing: Option<Listing>,
 }
 
 struct Level {
@@ -66,32 +81,58 @@ enum Work {
     Examine(String),
 }
 
-#[derive(Default)]
+/// A directory that is being listed.
 struct Listing {
+    directory: Arc<OwnedFd>,
+    /// As that of a [`Level`].
+    path: String,
+    names: Dir,
     directories: BTreeSet<String>,
     files: BTreeSet<String>,
     unusable: u64,
 }
 
+/// Names that are listed in the time of one that is examined: a cold disk lists hundreds of thousands in minutes.
+const NAMES_PER_STEP: usize = 256;
+
 impl TreeScan {
     pub(crate) const fn new(tree: Tree, volume: VolumeId, changed_since: Option<i64>) -> Self {
-        Self { tree, volume, changed_since, levels: Vec::new() }
+        Self { tree, volume, changed_since, levels: Vec::new(), listing: None }
     }
 
-    /// Enters the directory `path`; its contents are added to `slice` where names alone suffice.
-    fn enter(&mut self, path: String, slice: &mut ScanSlice) -> Result<(), StoreError> {
-        let name = path.trim_end_matches('/');
-        let listed = self.tree.directory(name).and_then(|directory| Ok((Listing::read(&directory)?, directory)));
-        let (listing, directory) = match listed {
-            Ok(listed) => listed,
-            // A root that cannot be listed is a failed disk, not an empty one.
-            Err(errno) if path.is_empty() => return Err(StoreError::io("listing", &self.tree.path)(errno)),
-            Err(errno) => {
-                tracing::warn!(directory = %self.tree.path.join(name).display(), error = %errno, "not listed");
-                slice.unusable += 1;
-                return Ok(());
-            }
-        };
+    /// Begins to list the directory `path`.
+    fn enter(&mut self, path: &str, slice: &mut ScanSlice) -> Result<(), StoreError> {
+        match Listing::begin(&self.tree, path) {
+            Ok(listing) => self.list(listing, slice),
+            Err(errno) => self.pass_over(path, errno, slice),
+        }
+    }
+
+    /// Lists a part of a directory, which is entered at its end.
+    fn list(&mut self, mut listing: Listing, slice: &mut ScanSlice) -> Result<(), StoreError> {
+        match listing.read_on() {
+            Ok(true) => self.descend(listing, slice),
+            Ok(false) => self.listing = Some(listing),
+            Err(errno) => return self.pass_over(&listing.path, errno, slice),
+        }
+        Ok(())
+    }
+
+    /// Takes note of a directory that cannot be listed.
+    fn pass_over(&self, path: &str, errno: Errno, slice: &mut ScanSlice) -> Result<(), StoreError> {
+        // A root that cannot be listed is a failed disk, not an empty one.
+        if path.is_empty() {
+            return Err(StoreError::io("listing", &self.tree.path)(errno));
+        }
+        let directory = self.tree.path.join(path.trim_end_matches('/'));
+        tracing::warn!(directory = %directory.display(), error = %errno, "not listed");
+        slice.unusable += 1;
+        Ok(())
+    }
+
+    /// Enters a directory; its contents are added to `slice` where names alone suffice.
+    fn descend(&mut self, listing: Listing, slice: &mut ScanSlice) {
+        let Listing { directory, path, .. } = listing;
         slice.unusable += listing.unusable;
         let is_own = |name: &str| path.is_empty() && is_reserved_top(name);
         let mut work = Vec::new();
@@ -113,7 +154,6 @@ impl TreeScan {
             above.directory = None;
         }
         self.levels.push(Level { directory: Some(directory), path, work });
-        Ok(())
     }
 
     /// Looks at the entry `name` of the innermost directory.
@@ -149,21 +189,25 @@ impl TreeScan {
 impl Scan for TreeScan {
     fn next_slice(&mut self, limit: usize) -> Result<ScanSlice, StoreError> {
         let mut slice = ScanSlice::default();
-        if self.levels.is_empty() {
-            self.enter(String::new(), &mut slice)?;
+        if self.levels.is_empty() && self.listing.is_none() {
+            self.enter("", &mut slice)?;
         }
         for _ in 0..limit {
+            if let Some(listing) = self.listing.take() {
+                self.list(listing, &mut slice)?;
+                continue;
+            }
             let Some(level) = self.levels.last_mut() else { break };
             match level.work.pop() {
                 Some(Work::Enter(name)) => {
                     let path = format!("{}{name}/", level.path);
-                    self.enter(path, &mut slice)?;
+                    self.enter(&path, &mut slice)?;
                 }
                 Some(Work::Examine(name)) => self.examine(&name, &mut slice),
                 None => drop(self.levels.pop()),
             }
         }
-        slice.is_last = self.levels.is_empty();
+        slice.is_last = self.levels.is_empty() && self.listing.is_none();
         Ok(slice)
     }
 }
@@ -177,29 +221,45 @@ impl Work {
 }
 
 impl Listing {
-    fn read(directory: &OwnedFd) -> rustix::io::Result<Self> {
-        let mut listing = Self::default();
-        for entry in Dir::read_from(directory)? {
-            let entry = entry?;
-            let Ok(name) = entry.file_name().to_str() else {
-                listing.unusable += 1;
-                continue;
-            };
-            if name == "." || name == ".." {
-                continue;
-            }
-            let file_type = match entry.file_type() {
-                FileType::Unknown => type_of(directory, name),
-                known => known,
-            };
-            match file_type {
-                FileType::Directory => drop(listing.directories.insert(name.to_owned())),
-                // A link may lead into a space of XCache.
-                FileType::RegularFile | FileType::Symlink => drop(listing.files.insert(name.to_owned())),
-                _ => listing.unusable += 1,
-            }
+    fn begin(tree: &Tree, path: &str) -> rustix::io::Result<Self> {
+        let directory = tree.directory(path.trim_end_matches('/'))?;
+        Ok(Self {
+            names: Dir::read_from(&*directory)?,
+            directory,
+            path: path.to_owned(),
+            directories: BTreeSet::new(),
+            files: BTreeSet::new(),
+            unusable: 0,
+        })
+    }
+
+    /// Reads some further names; whether these were the last ones.
+    fn read_on(&mut self) -> rustix::io::Result<bool> {
+        for _ in 0..NAMES_PER_STEP {
+            let Some(entry) = self.names.next() else { return Ok(true) };
+            self.take_in(&entry?);
         }
-        Ok(listing)
+        Ok(false)
+    }
+
+    fn take_in(&mut self, entry: &DirEntry) {
+        let Ok(name) = entry.file_name().to_str() else {
+            self.unusable += 1;
+            return;
+        };
+        if name == "." || name == ".." {
+            return;
+        }
+        let file_type = match entry.file_type() {
+            FileType::Unknown => type_of(&self.directory, name),
+            known => known,
+        };
+        match file_type {
+            FileType::Directory => drop(self.directories.insert(name.to_owned())),
+            // A link may lead into a space of XCache.
+            FileType::RegularFile | FileType::Symlink => drop(self.files.insert(name.to_owned())),
+            _ => self.unusable += 1,
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::OriginMark;
 use rustix::{
-    fs::{XattrFlags, fgetxattr, flistxattr, fsetxattr},
+    fs::{XattrFlags, fgetxattr, flistxattr, fremovexattr, fsetxattr},
     io::Errno,
 };
 use std::{
@@ -31,7 +31,8 @@ const ORIGIN_LEN_MAX: usize = 1024;
 pub(crate) struct Attributes(Vec<(OsString, Vec<u8>)>);
 
 impl Attributes {
-    /// All user attributes of `file` except those that every record is given again.
+    /// All user attributes of `file` except those that every record is given again. The one that ties it to its link comes first: it is
+    /// kept if not all of them fit.
     pub(crate) fn foreign(file: &File) -> rustix::io::Result<Self> {
         let mut names = vec![0; ATTRIBUTE_LEN_MAX];
         let len = match flistxattr(file, names.as_mut_slice()) {
@@ -40,12 +41,13 @@ impl Attributes {
             Err(errno) => return Err(errno),
         };
         names.truncate(len);
-        names
+        let mut attributes = names
             .split(|&byte| byte == 0)
             .filter(|name| name.starts_with(b"user.") && *name != FILE_SIZE.as_bytes() && *name != ORIGIN.as_bytes())
             .filter_map(|name| Self::one(file, OsStr::from_bytes(name)).transpose())
-            .collect::<Result<_, _>>()
-            .map(Self)
+            .collect::<Result<Vec<_>, _>>()?;
+        attributes.sort_by_key(|(name, _)| name != SPACE_LINK);
+        Ok(Self(attributes))
     }
 
     /// The attribute that ties a file in a space to its link.
@@ -60,15 +62,39 @@ impl Attributes {
     pub(crate) fn give_to(&self, file: &File) -> rustix::io::Result<()> {
         self.0.iter().try_for_each(|(name, value)| fsetxattr(file, name, value, XattrFlags::empty()))
     }
+
+    /// Gives to `file` those attributes that it has room for.
+    pub(crate) fn give_fitting_to(&self, file: &File) -> rustix::io::Result<()> {
+        self.0.iter().try_for_each(|(name, value)| set_if_it_fits(file, name, value).map(drop))
+    }
 }
 
-/// Gives a record's own attributes to `file`.
+/// Gives a record's own attributes to `file`: before those of others, because the mark is needed more. Without room for the mark there is
+/// none afterwards, which costs one question to the origin.
 pub(crate) fn describe(file: &File, file_size: u64, origin: Option<&OriginMark>) -> rustix::io::Result<()> {
     let file_size = i64::try_from(file_size).map_err(|_| Errno::OVERFLOW)?;
-    fsetxattr(file, FILE_SIZE, &file_size.to_ne_bytes(), XattrFlags::empty())?;
-    match origin {
-        Some(origin) => fsetxattr(file, ORIGIN, origin.to_string().as_bytes(), XattrFlags::empty()),
-        None => Ok(()),
+    set_if_it_fits(file, OsStr::new(FILE_SIZE), &file_size.to_ne_bytes())?;
+    let Some(origin) = origin else { return Ok(()) };
+    if set_if_it_fits(file, OsStr::new(ORIGIN), origin.to_string().as_bytes())? {
+        return Ok(());
+    }
+    // An old mark would be believed.
+    match fremovexattr(file, ORIGIN) {
+        Ok(()) | Err(Errno::NODATA) => Ok(()),
+        Err(errno) => Err(errno),
+    }
+}
+
+/// Gives an attribute to `file`; false if that has no room for it. ext4 reports that like a full disk, but it is only the one block that all
+/// attributes of a file share. A disk that is really full refuses the contents of the file, too.
+fn set_if_it_fits(file: &File, name: &OsStr, value: &[u8]) -> rustix::io::Result<bool> {
+    match fsetxattr(file, name, value, XattrFlags::empty()) {
+        Ok(()) => Ok(true),
+        Err(Errno::NOSPC) => {
+            tracing::debug!(name = %name.display(), len = value.len(), "a record has no room for an attribute");
+            Ok(false)
+        }
+        Err(errno) => Err(errno),
     }
 }
 

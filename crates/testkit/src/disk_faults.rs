@@ -20,8 +20,14 @@ pub struct DiskFaults {
     pub full: AtomicBool,
     pub read_fails: AtomicBool,
     pub sync_fails: AtomicBool,
+    /// Syncs of data find a quota exceeded.
+    pub sync_finds_no_room: AtomicBool,
     /// Syncs of data do not end while this is set.
     pub sync_hangs: AtomicBool,
+    /// Writes of data do not end while this is set.
+    pub writes_hang: AtomicBool,
+    /// Opens of entries, and reads through [`DataFile::read_exact_at`], do not end while this is set.
+    pub reads_hang: AtomicBool,
     /// Records cannot be written: no space is left.
     pub cinfo_fails: AtomicBool,
     pub create_fails: AtomicBool,
@@ -64,6 +70,7 @@ impl DiskFaults {
     fn check_sync(&self) -> io::Result<()> {
         wait_while(&self.sync_hangs);
         fail_if(&self.sync_fails, || io::Error::other("simulated failure"))?;
+        fail_if(&self.sync_finds_no_room, || io::ErrorKind::QuotaExceeded.into())?;
         self.check_change()
     }
 }
@@ -91,6 +98,7 @@ impl Faults for DiskFaults {
                 return fail_if(&self.broken, || io::Error::from_raw_os_error(EIO));
             }
             DiskOperation::Read => {
+                wait_while(&self.reads_hang);
                 fail_if(&self.broken, || io::Error::from_raw_os_error(EIO))?;
                 return fail_if(&self.read_fails, || io::Error::other("simulated failure"));
             }
@@ -123,6 +131,7 @@ impl Faults for DiskFaults {
 
     fn write(&self, data: &Arc<dyn DataFile>, offset: u64, chunks: &[Bytes]) -> io::Result<()> {
         self.writes.fetch_add(1, SeqCst);
+        wait_while(&self.writes_hang);
         fail_if(&self.full, no_space)?;
         self.check_change()?;
         data.write_vectored_at(offset, chunks)

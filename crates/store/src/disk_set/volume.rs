@@ -34,12 +34,15 @@ pub(crate) struct Volume {
 #[derive(Debug)]
 struct Watch {
     health: DiskHealth,
-    /// When each operation that is under way counts as hung.
+    /// When each operation that is under way counts as hung; without those that have been counted.
     under_way: BTreeMap<u64, Instant>,
     next_operation: u64,
     errors: u64,
     logged: Health,
 }
+
+/// Removals after which all are settled, in pieces: a disk that has to remember more syncs their directories in one operation.
+const UNSETTLED_MAX: usize = 32_768;
 
 struct Operation<'a> {
     volume: &'a Volume,
@@ -117,6 +120,15 @@ impl Volume {
         self.observed(self.limits.hung_after, || operation(&*disk), |error| error.fault())
     }
 
+    /// As [`Self::run`], for operations that may sync a directory: with the patience that syncs need.
+    pub(crate) fn run_syncing<T>(
+        &self,
+        operation: impl FnOnce(&dyn Disk) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        let disk = self.online_disk().ok_or_else(|| self.offline())?;
+        self.observed(self.limits.sync_hung_after, || operation(&*disk), |error| error.fault())
+    }
+
     /// Runs an operation on an open file of the disk and takes note of how it went.
     pub(crate) fn run_on_file<T>(&self, operation: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
         self.check_online()?;
@@ -131,10 +143,22 @@ impl Volume {
 
     /// Removes entries from the disk. A disk that fails has failed once, however many of the entries that concerns.
     pub(crate) fn remove_entries(&self, keys: &[CacheKey]) -> Vec<Result<(), StoreError>> {
-        let removed = self.run(|disk| Ok(disk.remove_entries(keys)));
+        let unsettled = self.online_disk().map_or(0, |disk| disk.unsettled_removals());
+        if unsettled.saturating_add(keys.len()) > UNSETTLED_MAX
+            && let Err(error) = self.settle_removals()
+        {
+            tracing::debug!(disk = %self.spec.path.display(), %error, "removals are not durable yet");
+        }
+        let removed = self.run_syncing(|disk| Ok(disk.remove_entries(keys)));
         let results = removed.unwrap_or_else(|_| keys.iter().map(|_| Err(self.offline())).collect());
         self.note_first_fault(&results);
         results
+    }
+
+    /// Makes removals durable. Each piece is an operation by itself: together the syncs of thousands of directories take minutes.
+    pub(crate) fn settle_removals(&self) -> Result<(), StoreError> {
+        let disk = self.online_disk().ok_or_else(|| self.offline())?;
+        disk.settle_removals_in_pieces(&|piece| self.run_syncing(|_| piece()))
     }
 
     /// Makes files of the disk durable. Files that are synced one by one update the health themselves.
@@ -158,7 +182,7 @@ impl Volume {
         }
     }
 
-    fn offline(&self) -> StoreError {
+    pub(crate) fn offline(&self) -> StoreError {
         StoreError::Offline { path: self.spec.path.clone() }
     }
 
@@ -213,7 +237,13 @@ impl Volume {
     pub(crate) fn begin_probe(&self) -> bool {
         let now = (self.clock)();
         // A thread in a hanging system call cannot report: the probe timer looks at its deadline instead.
-        let hangs = self.watch.lock().under_way.values().any(|&due| due <= now);
+        let hangs = {
+            let mut watch = self.watch.lock();
+            let count = watch.under_way.len();
+            // Each counts once: one that never ends says nothing of a disk that was probed well since.
+            watch.under_way.retain(|_, due| *due > now);
+            watch.under_way.len() < count
+        };
         if hangs {
             self.note(|health, now| health.failed(now, Fault::Hung), None);
         }
@@ -366,3 +396,6 @@ impl fmt::Debug for VolumeSpec {
         f.debug_struct("VolumeSpec").field("path", &self.path).field("weight", &self.weight).finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -50,9 +50,19 @@ pub(crate) struct WatchedScan {
     pub(crate) scan: Box<dyn Scan>,
 }
 
+/// Names that are examined in one operation: some reads of a disk that has nothing in memory.
+const NAMES_PER_OPERATION: usize = 8;
+
 impl Scan for WatchedScan {
     fn next_slice(&mut self, limit: usize) -> Result<ScanSlice, StoreError> {
-        let scan = &mut self.scan;
-        self.volume.run(|_| scan.next_slice(limit))
+        let mut slice = ScanSlice::default();
+        let mut left = limit;
+        while left > 0 && !slice.is_last {
+            let names = left.min(NAMES_PER_OPERATION);
+            left -= names;
+            let scan = &mut self.scan;
+            slice.append(self.volume.run(|_| scan.next_slice(names))?);
+        }
+        Ok(slice)
     }
 }

@@ -73,9 +73,7 @@ impl LocalDisk {
         let data_spot = place.data()?;
         let cinfo_attributes = self.space_attributes(&cinfo_spot)?;
         let data_attributes = self.space_attributes(&data_spot)?;
-        if cinfo_spot.remove_file()? || self.unsynced_removals.take(key) {
-            cinfo_spot.sync_directory()?;
-        }
+        self.remove_record(key, &cinfo_spot)?;
         data_spot.remove_file()?;
         let data = data_spot.create()?;
         data_attributes.give_to(&data).map_err(StoreError::io("setting the attributes of", &data_spot.path))?;
@@ -87,15 +85,29 @@ impl LocalDisk {
     /// Creates the files of an entry of a part: both are complete before they get their names.
     fn move_in_place(&self, key: &CacheKey, place: &Place, contents: Contents<'_>) -> Result<LocalFile, StoreError> {
         let (cinfo_spot, data_spot) = (place.cinfo_here(), place.data_here());
-        // As for every entry: an old record is durably gone before new data takes its name.
-        if cinfo_spot.remove_file()? || self.unsynced_removals.take(key) {
-            cinfo_spot.sync_directory()?;
-        }
+        self.remove_record(key, &cinfo_spot)?;
         let data = self.cinfo_writer.move_new_file(&data_spot);
         let data = data.map_err(StoreError::io("creating", &data_spot.path))?;
         let record = self.cinfo_writer.draft(place, contents, false)?;
         record.name(&cinfo_spot).map_err(StoreError::io("creating", &cinfo_spot.path))?;
         LocalFile::created(self.volume, data).map_err(StoreError::io("examining", &data_spot.path))
+    }
+
+    /// Removes the record at `spot`: an old one is durably gone before new data takes its name.
+    fn remove_record(&self, key: &CacheKey, spot: &Spot) -> Result<(), StoreError> {
+        let is_removed = spot.remove_file()?;
+        if !is_removed && !self.unsynced_removals.has(key) {
+            return Ok(());
+        }
+        if let Err(error) = spot.sync_directory() {
+            // The next creation finds no record, and has to sync the directory all the same.
+            if is_removed && let Err(error) = self.unsynced_removals.note(&self.tree, key.split().0, &[(0, key)]) {
+                tracing::warn!(%key, %error, "a removal that is not durable is not remembered");
+            }
+            return Err(error);
+        }
+        self.unsynced_removals.forget(key);
+        Ok(())
     }
 
     /// Creates the files of an entry as long as nothing has one of their names. The record comes first, so that none of another

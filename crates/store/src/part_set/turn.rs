@@ -2,7 +2,7 @@
 
 use super::{Office, OnePart, PartSet};
 use crate::{
-    FillerRecord, Part, StoreError, VolumeId,
+    FillerRecord, Part, Registry, StoreError, VolumeId,
     parts::{Step, clear_lower, enter},
     prepare::prepare_root,
 };
@@ -26,7 +26,8 @@ impl PartSet {
     /// read the record. Blocking.
     ///
     /// # Errors
-    /// When the disk fails. The parts stay as they are until their leases end.
+    /// When the disk fails; the first error if several parts cannot be taken or freed. The parts that it concerns stay as they are until
+    /// their leases end.
     pub fn turn(&self, now_ms: i64) -> (Vec<PartChange>, Result<(), StoreError>) {
         let mut office = self.office.lock();
         let mut changes = Vec::new();
@@ -57,24 +58,13 @@ impl PartSet {
         self.tenure.renew(began);
         // With our own record: the first one is there by now.
         observer.note(registry.read()?, began);
+        let mut turned = Ok(());
         for step in observer.plan(&record.instance, &self.epochs(), self.options.count, began) {
-            match step {
-                Step::Lose(part) => changes.push(self.let_go(part)),
-                Step::Free(part, epoch) => {
-                    changes.push(self.let_go(part));
-                    registry.take(part, epoch, None)?;
-                }
-                // The rest in the next turn: the lease of the parts that are held must not end meanwhile.
-                Step::Take(..) if (self.clock)().saturating_duration_since(began) > self.interval() => {}
-                Step::Take(part, epoch) => {
-                    if registry.take(part, epoch, Some(&record.instance))? && self.take_up(registry, part, epoch)? {
-                        changes.push(PartChange::Gained(VolumeId(part)));
-                    }
-                }
-            }
+            // A part that fails is tried again in the next turn, and keeps no other one back.
+            turned = keep_first(turned, self.do_step(step, registry, &record.instance, began, changes));
         }
         for id in observer.obsolete(began) {
-            registry.forget(&id)?;
+            turned = keep_first(turned, registry.forget(&id));
         }
         let endpoint = |record: &FillerRecord| record.url.strip_prefix("root://")?.parse::<Endpoint>().ok();
         let others = (0..self.options.count).map(|part| {
@@ -82,11 +72,36 @@ impl PartSet {
             owner.and_then(endpoint)
         });
         *self.holders.write() = others.collect();
+        turned
+    }
+
+    fn do_step(
+        &self,
+        step: Step,
+        registry: &mut Registry,
+        own: &str,
+        began: Instant,
+        changes: &mut Vec<PartChange>,
+    ) -> Result<(), StoreError> {
+        match step {
+            Step::Lose(part) => changes.push(self.let_go(part)),
+            // The rest in the next turn: the lease of the parts that are held must not end meanwhile.
+            Step::Free(..) | Step::Take(..) if (self.clock)().saturating_duration_since(began) > self.interval() => {}
+            Step::Free(part, epoch) => {
+                changes.push(self.let_go(part));
+                registry.take(part, epoch, None)?;
+            }
+            Step::Take(part, epoch) => {
+                if registry.take(part, epoch, Some(own))? && self.take_up(registry, part, epoch)? {
+                    changes.push(PartChange::Gained(VolumeId(part)));
+                }
+            }
+        }
         Ok(())
     }
 
     /// Opens a part that was taken in `epoch`; false if another filler has it by now.
-    fn take_up(&self, registry: &mut crate::Registry, part: Part, epoch: u64) -> Result<bool, StoreError> {
+    fn take_up(&self, registry: &mut Registry, part: Part, epoch: u64) -> Result<bool, StoreError> {
         let Some(OnePart { lease, volume }) = self.parts.get(usize::from(part)) else { return Ok(false) };
         let root = &volume.spec.path;
         prepare_root(root, self.options.permissions)?;
@@ -137,10 +152,15 @@ impl PartSet {
     }
 }
 
+/// The first failure of several steps.
+fn keep_first(before: Result<(), StoreError>, now: Result<(), StoreError>) -> Result<(), StoreError> {
+    if before.is_err() { before } else { now }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Disk as _, Holder, PartOptions, Permissions};
+    use crate::{Disk as _, Holder, PartOptions, Permissions, directory_of};
     use forebay_cache::{CacheKey, ChecksumState, Cinfo, Geometry, HealthLimits};
     use forebay_types::{BlockIndex, BlockSize, Lfn};
     use std::{cell::Cell, fs, path::Path, sync::LazyLock, time::Duration};
@@ -225,6 +245,18 @@ mod tests {
         one.leave().unwrap();
         turn(&other);
         assert!(keys().iter().all(|key| other.holder(key) == Holder::This));
+    }
+
+    #[test]
+    fn a_part_that_cannot_be_opened_keeps_no_other_one_back() {
+        let root = tempfile::tempdir().unwrap();
+        let one = filler(root.path(), "root://one:1");
+        fs::write(directory_of(root.path(), 0), "not a directory").unwrap();
+        let (changes, turned) = one.turn(1_000);
+        turned.unwrap_err();
+        assert_eq!(changes, (1..COUNT).map(|part| PartChange::Gained(VolumeId(part))).collect::<Vec<_>>());
+        fs::remove_file(directory_of(root.path(), 0)).unwrap();
+        assert_eq!(turn(&one), [PartChange::Gained(VolumeId(0))]);
     }
 
     #[test]

@@ -6,6 +6,7 @@ use forebay_cache::{BlockMap, CacheKey, ChecksumState, Cinfo, Fault, Geometry, H
 use forebay_store::{Disk, Entry, FileState, LocalDisk, MayWait, OriginMark, StoreError, VolumeId, check};
 use forebay_types::{BlockIndex, Endpoint, Lfn, Validator};
 use std::{
+    cell::Cell,
     fs,
     os::unix::fs::{MetadataExt, PermissionsExt, symlink},
     path::{Path, PathBuf},
@@ -285,6 +286,24 @@ fn attributes_of_others_survive_the_rewriting_of_a_record() {
     assert_eq!(fs::read_dir(store.path(".forebay/tmp")).unwrap().count(), 0);
 }
 
+#[test]
+fn a_record_without_room_for_all_attributes_is_not_a_full_disk() {
+    let store = Store::new();
+    if !store.disk.keeps_xattrs() {
+        return;
+    }
+    let (key, path) = (key("/a"), store.path("a.cinfo"));
+    let entry = create(&store.disk, &key);
+    // As long as the file system allows: those of a file on ext4 share one block.
+    let is_taken =
+        |len: usize| rustix::fs::setxattr(&path, "user.other", &vec![1; len], rustix::fs::XattrFlags::empty()).is_ok();
+    assert!((0..4000).rev().any(is_taken));
+    let host = format!("{}.example", "h".repeat(200));
+    let mark = OriginMark::new(Endpoint::new(&host, 1094).into(), Validator::of_mtime(1_600_000_000));
+    store.disk.write_cinfo(&key, &*entry.data, &entry.cinfo, Some(&mark)).unwrap();
+    assert_eq!(xattr(&path, "user.forebay.origin").unwrap(), mark.to_string().as_bytes());
+}
+
 /// Puts the file `name` of the store into a space: `target` there, and a link to it in the tree.
 fn move_to_space(store: &Store, name: &str, space: &str) -> PathBuf {
     let target = store.directory.path().join(space).join("08/B9EC016BA104000000007f00000108000000104%");
@@ -489,6 +508,24 @@ fn many_entries_are_removed_together_with_directories_they_leave_empty() {
     assert!(store.disk.open_entry(&keys[0]).unwrap().is_none());
     create(&store.disk, &keys[0]);
     assert!(store.disk.open_entry(&keys[0]).unwrap().is_some());
+}
+
+#[test]
+fn removals_are_settled_in_pieces_of_a_few_directories() {
+    let store = Store::new();
+    let keys: Vec<CacheKey> = (0..40).map(|number| key(&format!("/{number}/f"))).collect();
+    for key in &keys {
+        create(&store.disk, key);
+    }
+    assert!(store.disk.remove_entries(&keys).iter().all(Result::is_ok));
+    assert_eq!(store.disk.unsettled_removals(), 40);
+    let pieces = Cell::new(0);
+    let settled = store.disk.settle_removals_in_pieces(&|piece| {
+        pieces.set(pieces.get() + 1);
+        piece()
+    });
+    settled.unwrap();
+    assert_eq!((pieces.get(), store.disk.unsettled_removals()), (1 + 3, 0), "that of the reserve, and 40 directories");
 }
 
 fn create_dir_in_the_way(store: &Store, name: &str) {

@@ -127,3 +127,16 @@ fn directories_without_a_change_are_passed_over_when_that_is_wanted() {
     let slice = disk.scan(VolumeId(0), Some(since + 1)).unwrap().next_slice(1000).unwrap();
     assert!(slice.is_last && slice.entries.is_empty());
 }
+
+#[test]
+fn a_large_directory_is_listed_in_pieces() {
+    let root = tempfile::tempdir().unwrap();
+    let disk = store(root.path());
+    for number in 0..1000 {
+        fs::write(root.path().join(format!("orphan-{number}")), "").unwrap();
+    }
+    let first = disk.scan(VolumeId(0), None).unwrap().next_slice(1).unwrap();
+    assert_eq!((first.orphans, first.is_last), (0, false), "it is not listed to its end by one call");
+    let all = walk(&disk, 1);
+    assert_eq!((all.orphans, all.entries.len()), (1000, NAMES.len()));
+}
