@@ -85,6 +85,13 @@ def job(site: Site, client: RawClient, number: int, chance: random.Random) -> No
     closed = int(time.time())
     until(lambda: int(time.time()) > closed, "the next second begins")
 
+    def all_can_be_purged() -> bool:
+        files = site.get("/status")["usage"]["files"]
+        return site.command("purge", "--to", "0%", "--dry-run").stdout.startswith(f"{files} files, ")
+
+    # A purge passes over files that are not synced yet.
+    until(all_can_be_purged, "the files are synced")
+
 
 def test_a_simulation_by_blocks_gives_the_counters_of_the_server(ground: Ground, traced: tuple[Site, Path]) -> None:
     site, folder = traced

@@ -32,6 +32,8 @@ def traced(ground: Ground) -> Iterator[tuple[Site, Path]]:
         with Site(ground, {"export": [{"origins": [origin.url]}], "trace": {"path": str(folder)}}) as running:
             for path in READS:
                 clients.fetch("forebay-get", ground, running.server.file_url(path))
+                # A block that is not on the disk yet is not a hit.
+                running.server.settled_metrics()
             yield running, folder
 
 

@@ -9,7 +9,7 @@ mod codec;
 mod samples;
 
 pub use access::{ACCESSES_KEPT, Access, compact_accesses};
-pub use codec::{ACCESSES_LEN_MAX, CINFO_LEN_MAX, CinfoVersion};
+pub use codec::{ACCESSES_LEN_MAX, ACCESSES_READ_MAX, CINFO_LEN_MAX, CinfoVersion};
 
 use crate::{BlockSet, Geometry, GeometryError};
 

@@ -45,8 +45,8 @@ pub use block_map::{BlockMap, Trust};
 pub use block_set::BlockSet;
 pub use block_sums::{BlockSums, SUMS_PER_CHUNK, sum_chunk_of};
 pub use cinfo::{
-    ACCESSES_KEPT, ACCESSES_LEN_MAX, Access, CINFO_LEN_MAX, ChecksumState, Cinfo, CinfoError, CinfoVersion,
-    compact_accesses,
+    ACCESSES_KEPT, ACCESSES_LEN_MAX, ACCESSES_READ_MAX, Access, CINFO_LEN_MAX, ChecksumState, Cinfo, CinfoError,
+    CinfoVersion, compact_accesses,
 };
 pub use crc_append::{Crc32cAppend, crc32c_append};
 pub use decision::{Action, CachedCriteria, CachingDecision, CgiPattern, Decision, RULES_MAX, Rule, Rules, Subject};

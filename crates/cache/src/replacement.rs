@@ -2,7 +2,8 @@
 //!
 //! A policy holds no key and reads no clock: entries are numbers with a size, a time of last use and a [`Partition`], and about
 //! a hundred bytes each. Given the same calls it gives the same answers. All calls cost O(log n) at most,
-//! unless upkeep is postponed: then they do in the mean of many.
+//! with two exceptions that do so in the mean of many: calls while upkeep is postponed, and the search of a victim by S3-FIFO. That
+//! moves every entry on the way that was used, once for each use that is counted, and may so move all entries in one call.
 
 mod entries;
 mod line;

@@ -4,8 +4,11 @@ use super::{Access, ChecksumState, Cinfo, CinfoError};
 use crate::{BLOCKS_MAX, BlockSet, Geometry};
 use md5::{Digest, Md5};
 
-/// Most access records of a cinfo; XCache keeps 20 by default.
+/// Most access records of a cinfo; XCache keeps 20 by default, and 200 at most.
 pub const ACCESSES_LEN_MAX: usize = 1 << 16;
+
+/// Most access records that are kept of a cinfo that is read, the newest ones: merging costs the square of their number.
+pub const ACCESSES_READ_MAX: usize = 1024;
 
 /// Longest cinfo in bytes: the largest bit vector and the most records, with room for trailing bytes that readers ignore.
 pub const CINFO_LEN_MAX: u64 = BLOCKS_MAX / 8 + ACCESSES_LEN_MAX as u64 * ACCESS_LEN as u64 + (64 << 10);
@@ -54,7 +57,7 @@ impl CinfoVersion {
 
 impl Cinfo {
     /// Reads a cinfo of version 2, 3 or 4. Bytes after the end of version 4 and bits after the last block are ignored,
-    /// as are implausible access records of versions 2 and 3.
+    /// as are implausible access records of versions 2 and 3, and all but the newest [`ACCESSES_READ_MAX`] ones.
     ///
     /// # Errors
     /// When the bytes are truncated, a checksum does not match, the version is unknown, or a number exceeds its limit.
@@ -93,6 +96,7 @@ fn decode_v4(mut fields: Fields<'_>) -> Result<Cinfo, CinfoError> {
     }
     let accesses = records
         .chunks_exact(ACCESS_LEN)
+        .skip(stored.saturating_sub(ACCESSES_READ_MAX))
         .map(|record| decode_access(CinfoVersion::V4, record))
         .collect::<Result<_, _>>()?;
     let blocks = decode_vector(geometry, vector);
@@ -131,7 +135,9 @@ fn decode_old_records(version: CinfoVersion, records: &[u8]) -> Result<Vec<Acces
         return Err(CinfoError::AccessCount(i64::try_from(stored).unwrap_or(i64::MAX)));
     }
     let decoded = records.chunks_exact(record_len).filter_map(|record| decode_access(version, record).ok());
-    Ok(decoded.filter(|access| access.opens > 0 && is_plausible(access)).collect())
+    let mut accesses: Vec<Access> = decoded.filter(|access| access.opens > 0 && is_plausible(access)).collect();
+    accesses.drain(..accesses.len().saturating_sub(ACCESSES_READ_MAX));
+    Ok(accesses)
 }
 
 fn is_plausible(access: &Access) -> bool {

@@ -127,6 +127,22 @@ fn version_3_is_read_without_its_implausible_records() {
 }
 
 #[test]
+fn of_many_access_records_the_newest_are_read() {
+    for count in [ACCESSES_READ_MAX, ACCESSES_READ_MAX + 1, 3 * ACCESSES_READ_MAX] {
+        let mut cinfo = Cinfo::new(Geometry::new(4096, 0).unwrap(), 0, ChecksumState::None);
+        cinfo.access_count = 100_000;
+        let access = |attached| Access { detached: Some(attached + 1), opens: 1, ..Access::begun(attached) };
+        cinfo.accesses = (1_700_000_000..).take(count).map(access).collect();
+        let bytes = encoded(&cinfo);
+        let newest = &cinfo.accesses[count - ACCESSES_READ_MAX..];
+        let read = Cinfo::decode(&bytes).unwrap();
+        assert_eq!((read.accesses.as_slice(), read.access_count), (newest, 100_000));
+        let old = [&unhex(V3_HEAD)[..], &bytes[57..57 + count * 56]].concat();
+        assert_eq!(Cinfo::decode(&old).unwrap().accesses, newest);
+    }
+}
+
+#[test]
 fn version_2_records_have_one_open() {
     let mut bytes = unhex(V3_HEAD);
     bytes[0] = 2;

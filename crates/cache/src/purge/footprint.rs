@@ -139,6 +139,12 @@ impl Unaccounted {
         growth.counted
     }
 
+    /// Nothing of what was noted for a disk will be reported any more.
+    pub(crate) fn forget_disk(&mut self, disk: u16) {
+        self.growths.retain(|_, growth| growth.partition.disk != disk);
+        self.sums.retain(|partition, _| partition.disk != disk);
+    }
+
     pub(crate) fn sum(&self, is_wanted: impl Fn(Partition) -> bool) -> Footprint {
         self.sums.iter().filter(|(partition, _)| is_wanted(**partition)).map(|(_, sum)| *sum).sum()
     }

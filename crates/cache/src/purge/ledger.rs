@@ -12,7 +12,7 @@ use crate::{
 };
 use forebay_types::PurgeReason;
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     hash::{DefaultHasher, Hash, Hasher},
 };
 
@@ -30,6 +30,8 @@ pub struct Ledger {
     unaccounted: Unaccounted,
     /// Until when entries are pinned, in seconds of the Unix epoch.
     pins: BTreeMap<EntryId, i64>,
+    /// Numbers of disks whose entries cannot be removed.
+    offline: BTreeSet<u16>,
 }
 
 /// The quota, expiry and hash of a key, computed once for entries that come and go often.
@@ -75,6 +77,7 @@ impl Ledger {
             held: BTreeMap::new(),
             unaccounted: Unaccounted::default(),
             pins: BTreeMap::new(),
+            offline: BTreeSet::new(),
         }
     }
 
@@ -126,6 +129,18 @@ impl Ledger {
         let partition = Partition { disk, quota: quota_of(&self.quotas, key) };
         let unaccounted = self.unaccounted.gone(key);
         *self.held.entry(partition).or_default() -= footprint - unaccounted;
+    }
+
+    /// Forgets all growth on disk number `disk` that was noted and not reported: what was written there and not recorded is lost.
+    /// Growth that is reported later counts as before.
+    pub fn forget_growth(&mut self, disk: u16) {
+        self.unaccounted.forget_disk(disk);
+    }
+
+    /// Notes which disks are offline now, by their numbers: no victim is taken there, because its files would come back with the disk.
+    /// Their entries continue to count.
+    pub fn set_offline(&mut self, disks: impl IntoIterator<Item = u16>) {
+        self.offline = disks.into_iter().collect();
     }
 
     /// Notes that an entry is in use at `now_ms` (milliseconds of the Unix epoch), and was used `times` times since it was
@@ -257,7 +272,11 @@ impl Ledger {
             let of_quota = held.iter().filter(|(partition, _)| partition.quota == Some(number)).map(|(_, held)| *held);
             min_bytes > 0 && of_quota.sum::<Footprint>().bytes.saturating_sub(facts.bytes) < min_bytes
         };
-        let (slot, facts) = self.policy.next(&|facts| scope.includes(facts.partition) && !is_spared(facts))?;
+        let offline = &self.offline;
+        let may_go = |facts: &Facts| {
+            scope.includes(facts.partition) && !offline.contains(&facts.partition.disk) && !is_spared(facts)
+        };
+        let (slot, facts) = self.policy.next(&may_go)?;
         self.leave(slot, &facts);
         Some(facts)
     }
@@ -275,6 +294,9 @@ impl Ledger {
     }
 
     fn reason_to_go(&self, facts: &Facts, now_ms: i64) -> Option<PurgeReason> {
+        if self.offline.contains(&facts.partition.disk) {
+            return None;
+        }
         self.lifetimes.reason_to_go(facts.expiry, facts.last_use_ms, now_ms)
     }
 

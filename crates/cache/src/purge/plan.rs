@@ -180,11 +180,15 @@ pub fn plan_purge_to(share: Share, ledger: &Ledger) -> Vec<Goal> {
     vec![Goal { scope: Scope::All, reason: PurgeReason::Requested, to_free }]
 }
 
-/// Computes what has to go when a disk reports that it is full although no mark is passed: a fiftieth of all entries.
-pub fn plan_purge_of_full_disk(ledger: &Ledger) -> Vec<Goal> {
-    let bytes = ledger.usage().bytes / FULL_DISK_PART;
-    let to_free = Footprint { bytes, inodes: 0 };
-    if bytes == 0 { Vec::new() } else { vec![Goal { scope: Scope::All, reason: PurgeReason::Space, to_free }] }
+/// Computes what has to go when a disk reports that it is full although no mark is passed: a fiftieth of its entries, or of all if it is not
+/// known which disk it is.
+pub fn plan_purge_of_full_disk(ledger: &Ledger, disk: Option<u16>) -> Option<Goal> {
+    let (scope, used) = match disk {
+        Some(disk) => (Scope::Disk(disk), ledger.disk_usage(disk)),
+        None => (Scope::All, ledger.usage()),
+    };
+    let to_free = Footprint { bytes: used.bytes / FULL_DISK_PART, inodes: 0 };
+    (to_free.bytes > 0).then_some(Goal { scope, reason: PurgeReason::Space, to_free })
 }
 
 /// How much may be added before a purge is due, and before nothing may be kept.

@@ -224,8 +224,11 @@ fn a_share_is_purged_to_on_request() {
         "of what the entries use, not of the budget"
     );
     assert_eq!(plan_purge_to(Share::of_percent(100), &ledger), []);
-    assert_eq!(of(plan_purge_of_full_disk(&ledger)), [(Scope::All, GIB)]);
-    assert_eq!(plan_purge_of_full_disk(&Ledger::new(&budget)), []);
+    assert_eq!(of(plan_purge_of_full_disk(&ledger, None).into_iter().collect()), [(Scope::All, GIB)]);
+    let used = ledger.disk_usage(0).bytes;
+    assert_eq!(of(plan_purge_of_full_disk(&ledger, Some(0)).into_iter().collect()), [(Scope::Disk(0), used / 50)]);
+    assert_eq!(plan_purge_of_full_disk(&ledger, Some(9)), None);
+    assert_eq!(plan_purge_of_full_disk(&Ledger::new(&budget), None), None);
 }
 
 #[test]
@@ -350,6 +353,38 @@ fn growth_counts_at_once_and_only_once() {
     );
     ledger.gone(&key("/old"));
     assert_eq!(ledger.usage(), Footprint::ZERO);
+}
+
+#[test]
+fn growth_that_is_never_reported_is_forgotten_with_its_disk() {
+    let mut ledger = Ledger::new(&PurgeRules::default());
+    ledger.insert(EntryId(1), &key("/f"), 0, 4096, 0, 1);
+    ledger.grew(&key("/f"), 0, Some(4096), 8192);
+    ledger.grew(&key("/new"), 0, None, 8192);
+    ledger.grew(&key("/there"), 1, None, 8192);
+    ledger.forget_growth(0);
+    assert_eq!((ledger.disk_usage(0), ledger.disk_usage(1)), (Footprint::of_entry(4096), Footprint::of_entry(8192)));
+    ledger.grew(&key("/f"), 0, Some(4096), 8192);
+    ledger.resized(EntryId(1), &key("/f"), 8192);
+    assert_eq!(ledger.disk_usage(0), Footprint::of_entry(8192));
+}
+
+#[test]
+fn no_victim_is_taken_from_a_disk_that_is_offline() {
+    for policy in Policy::ALL {
+        let mut ledger = Ledger::new(&PurgeRules { policy, ..short_lives(Vec::new()) });
+        for (id, disk) in [(0, 1), (1, 0), (2, 1)] {
+            ledger.insert(EntryId(id), &key(&format!("/{id}")), disk, 8192, 0, 1);
+        }
+        let to_free = Footprint { bytes: GIB, inodes: 0 };
+        let all = Goal { scope: Scope::All, reason: PurgeReason::Requested, to_free };
+        ledger.set_offline([1]);
+        assert_eq!(ledger.expired(100, 0, 100).0, [EntryId(1)]);
+        assert!(PurgeRun::new(&[]).next_expired(EntryId(0), 100, &mut ledger).is_none());
+        assert_eq!(purge(&[all], &mut ledger).0, [1], "{policy:?}");
+        ledger.set_offline([]);
+        assert_eq!(purge(&[all], &mut ledger).0.len(), 2, "{policy:?}");
+    }
 }
 
 #[test]

@@ -132,7 +132,7 @@ pub(crate) struct Entries {
 /// When the order of entries is corrected after a use.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Upkeep {
-    /// With the use. No call takes long.
+    /// With the use. No call takes long, except the search of a victim by S3-FIFO.
     AtOnce,
     /// When the entry is the first of its queue, once for all uses until then: less work in sum, but a call after many uses
     /// corrects many entries.

@@ -1,9 +1,7 @@
 //! S3-FIFO: a small queue for what was used once, a main queue for the rest, and a memory of what went.
 
 use super::{
-    entries::{
-        Entries, Facts, NewEntry, NumberHash, Partition, Queue, Record, Replacement, Slot, Upkeep, rank_of_time,
-    },
+    entries::{Entries, Facts, NewEntry, NumberHash, Partition, Queue, Record, Replacement, Slot, Upkeep},
     line::Line,
 };
 use crate::EntryId;
@@ -14,8 +12,8 @@ pub(crate) struct S3Fifo {
     entries: Entries,
     queues: BTreeMap<Partition, Queues>,
     ghosts: Ghosts,
-    /// The latest time seen, in milliseconds: entries that are spared go after all others.
-    latest_ms: i64,
+    /// The rank of the latest time seen, or of the entry that was spared last: those that are spared go after all others, in their order.
+    last_rank: u64,
 }
 
 /// The queues of a partition, and the bytes in them.
@@ -39,6 +37,12 @@ const USES_MAX: u8 = 3;
 
 /// The small queue has this part of a partition's bytes, one tenth: what the authors of S3-FIFO recommend.
 const SMALL_PART: u64 = 10;
+
+/// Ranks of one millisecond: entries that are spared within it have one each. A call that spares more uses those of the next ones.
+const RANKS_PER_MS: i64 = 1 << 20;
+
+/// Times beyond this one, of the year 2109, rank alike; so do those as long before the epoch.
+const TIME_MAX_MS: i64 = 1 << 42;
 
 /// Ghosts that are remembered however few entries there are.
 const GHOSTS_MIN: usize = 1024;
@@ -65,9 +69,8 @@ impl Queues {
         Self { small, small_bytes: 0, main: Line::new(partition, Queue::Main, upkeep), main_bytes: 0 }
     }
 
-    fn link(&mut self, slot: Slot, queue: Queue, time_ms: i64, entries: &mut Entries) {
+    fn link(&mut self, slot: Slot, queue: Queue, rank: u64, entries: &mut Entries) {
         let Some(record) = entries.get_mut(slot) else { return };
-        let rank = rank_of_time(time_ms);
         (record.queue, record.rank, record.queued) = (queue, rank, rank);
         let (line, bytes) = match queue {
             Queue::Small => (&mut self.small, &mut self.small_bytes),
@@ -91,8 +94,8 @@ impl Queues {
         queue
     }
 
-    /// The entry to go next; those on the way to it that were used meanwhile are moved on.
-    fn next(&mut self, latest_ms: i64, entries: &mut Entries) -> Option<(Slot, Facts)> {
+    /// The entry to go next; those on the way to it that were used meanwhile are moved to the end, each after `last_rank`.
+    fn next(&mut self, last_rank: &mut u64, entries: &mut Entries) -> Option<(Slot, Facts)> {
         loop {
             let is_small_full =
                 self.small_bytes.saturating_mul(SMALL_PART) >= self.small_bytes.saturating_add(self.main_bytes);
@@ -109,14 +112,15 @@ impl Queues {
                 Queue::Parked | Queue::Small | Queue::Main => return Some((slot, record.facts)),
             }
             self.unlink(slot, entries);
-            self.link(slot, Queue::Main, latest_ms, entries);
+            *last_rank = last_rank.saturating_add(1);
+            self.link(slot, Queue::Main, *last_rank, entries);
         }
     }
 }
 
 impl S3Fifo {
     pub(crate) fn new(entries: Entries) -> Self {
-        Self { entries, queues: BTreeMap::new(), ghosts: Ghosts::default(), latest_ms: 0 }
+        Self { entries, queues: BTreeMap::new(), ghosts: Ghosts::default(), last_rank: 0 }
     }
 
     fn link(&mut self, slot: Slot, queue: Queue, time_ms: i64) {
@@ -124,7 +128,7 @@ impl S3Fifo {
         let partition = record.facts.partition;
         let upkeep = self.entries.upkeep();
         let queues = self.queues.entry(partition).or_insert_with(|| Queues::new(partition, upkeep));
-        queues.link(slot, queue, time_ms, &mut self.entries);
+        queues.link(slot, queue, rank_of(time_ms), &mut self.entries);
     }
 }
 
@@ -141,7 +145,7 @@ impl Replacement for S3Fifo {
         let is_known = entry.uses > 1 || self.ghosts.knows(entry.key_hash);
         let time_ms = entry.facts.last_use_ms;
         let queue = if is_known { Queue::Main } else { Queue::Small };
-        self.latest_ms = self.latest_ms.max(time_ms);
+        self.last_rank = self.last_rank.max(rank_of(time_ms));
         let slot = self.entries.insert(entry, 0);
         if let Some(slot) = slot {
             self.link(slot, queue, time_ms);
@@ -150,7 +154,7 @@ impl Replacement for S3Fifo {
     }
 
     fn used(&mut self, id: EntryId, now_ms: i64, times: u64) {
-        self.latest_ms = self.latest_ms.max(now_ms);
+        self.last_rank = self.last_rank.max(rank_of(now_ms));
         let Some(slot) = self.entries.slot(id) else { return };
         let Some(record) = self.entries.get_mut(slot) else { return };
         record.uses = record.uses.saturating_add(u8::try_from(times).unwrap_or(u8::MAX)).min(USES_MAX);
@@ -175,7 +179,7 @@ impl Replacement for S3Fifo {
     fn next(&mut self, may_go: &dyn Fn(&Facts) -> bool) -> Option<(Slot, Facts)> {
         let mut next: Option<(Slot, Facts)> = None;
         for queues in self.queues.values_mut() {
-            let candidate = queues.next(self.latest_ms, &mut self.entries);
+            let candidate = queues.next(&mut self.last_rank, &mut self.entries);
             // Between partitions, the one whose candidate was not used for longer.
             next = match (next, candidate.filter(|(_, facts)| may_go(facts))) {
                 (Some(next), Some((_, other))) if other.last_use_ms >= next.1.last_use_ms => Some(next),
@@ -200,4 +204,10 @@ impl Replacement for S3Fifo {
         let Some(record) = self.entries.get(slot) else { return };
         self.link(slot, Queue::Main, record.facts.last_use_ms);
     }
+}
+
+/// The rank of an entry that came at `time_ms`, the lowest of that time.
+fn rank_of(time_ms: i64) -> u64 {
+    let time_ms = time_ms.clamp(-TIME_MAX_MS, TIME_MAX_MS - 1);
+    ((time_ms + TIME_MAX_MS) * RANKS_PER_MS).cast_unsigned()
 }

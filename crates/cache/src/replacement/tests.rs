@@ -112,6 +112,19 @@ fn s3_fifo_spares_an_entry_of_the_main_queue_once_for_each_use() {
 }
 
 #[test]
+fn s3_fifo_moves_entries_that_it_spares_to_the_end_also_within_one_millisecond() {
+    for entries in [Entries::sparse(), Entries::dense(10)] {
+        let mut s3_fifo = Policy::S3Fifo.build(entries);
+        for id in 1..=3 {
+            s3_fifo.insert(NewEntry { uses: 2, ..entry(id, 1, 7) });
+        }
+        s3_fifo.used(EntryId(1), 7, 3);
+        s3_fifo.used(EntryId(2), 7, 1);
+        assert_eq!(order(&mut *s3_fifo), [3, 2, 1]);
+    }
+}
+
+#[test]
 fn parked_entries_are_no_victims() {
     for policy in Policy::ALL {
         let mut replacement = policy.build(Entries::sparse());
