@@ -12,10 +12,7 @@ use forebay_cache::{CacheKey, Footprint, Headroom, Ledger};
 use forebay_index::{Applied, Record};
 use forebay_store::VolumeId;
 use parking_lot::Mutex;
-use std::{
-    sync::atomic::{AtomicBool, Ordering::AcqRel},
-    time::Duration,
-};
+use std::{collections::BTreeSet, time::Duration};
 use tokio::sync::Notify;
 
 /// Accounts what entries take, and purges.
@@ -26,8 +23,8 @@ pub(crate) struct PurgeLedger {
     pub(crate) surplus: SurplusAccount,
     /// Notified when a purge is due before the next tick.
     pub(crate) due: Notify,
-    /// The disk has said that it is full, since this was last asked.
-    is_disk_full: AtomicBool,
+    /// Disks that have said that they are full, since this was last asked; none for one that is not known.
+    full_disks: Mutex<BTreeSet<Option<VolumeId>>>,
 }
 
 impl PurgeLedger {
@@ -40,7 +37,7 @@ impl PurgeLedger {
             headroom: DiskHeadroom::new(volumes),
             surplus: SurplusAccount::default(),
             due: Notify::new(),
-            is_disk_full: AtomicBool::new(false),
+            full_disks: Mutex::default(),
         }
     }
 
@@ -86,15 +83,15 @@ impl PurgeLedger {
         self.ledger.lock().gone_unreported(key, volume.0, footprint);
     }
 
-    /// Notes that a write has found the disk full: room is made at once, whatever the marks say.
-    pub(crate) fn note_disk_full(&self) {
+    /// Notes that a write has found a disk full: room is made there at once, whatever the marks say.
+    pub(crate) fn note_disk_full(&self, volume: Option<VolumeId>) {
         // Stored before the notification: the purge that wakes up has to see it.
-        self.is_disk_full.store(true, std::sync::atomic::Ordering::Release);
+        self.full_disks.lock().insert(volume);
         self.due.notify_one();
     }
 
-    pub(crate) fn take_is_disk_full(&self) -> bool {
-        self.is_disk_full.swap(false, AcqRel)
+    pub(crate) fn take_full_disks(&self) -> BTreeSet<Option<VolumeId>> {
+        std::mem::take(&mut self.full_disks.lock())
     }
 
     fn note_growth(&self, volume: VolumeId, growth: Footprint, is_over_quota: bool) {

@@ -4,7 +4,7 @@ use crate::{
     Engine, Error, ScrubState,
     accounting::purge_ledger::{DiskUse, Evicted, PurgeReport, QuotaUse, Usage},
     entries::open_files::Retired,
-    upkeep::purge::is_left_by_others,
+    upkeep::removal::is_left_by_others,
 };
 use forebay_cache::{CacheKey, Footprint, headroom, plan_purge_to};
 use forebay_index::Change;
@@ -58,11 +58,18 @@ impl Engine {
         }
         // An open file is retired in its shared state, so that its fills and syncs stop first.
         let evicted = match self.inner.open_files.retire(key, force) {
-            Retired::InUse => Evicted::Open,
+            Retired::InUse => {
+                // It was closed to others above, and stays: it may be opened to them again.
+                let file = if force { None } else { self.inner.open_files.find(key) };
+                if let Some(stored) = file.as_ref().and_then(|file| file.stored.as_ref()) {
+                    stored.note_closed_to_others();
+                }
+                Evicted::Open
+            }
             Retired::Now(file) => {
                 let bytes = file.stored.as_ref().map_or(0, |stored| stored.map.written_bytes());
                 // Waits for the disk: the answer means that the space is free.
-                file.discarded().await;
+                file.discarded().await?;
                 Evicted::Removed { bytes }
             }
             Retired::NotThere => self.remove_unused(key).await?,

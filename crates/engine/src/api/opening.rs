@@ -21,7 +21,7 @@ use crate::{
 use forebay_cache::{Action, CacheKey, CachingDecision, Decision};
 use forebay_origin::BoxFuture;
 use forebay_store::Holder;
-use forebay_telemetry::{Decided, FileEvents as _, OpenPurpose, RedirectedEvent};
+use forebay_telemetry::{Decided, FileEvents as _, NotKept, OpenPurpose, RedirectedEvent};
 use forebay_types::{Endpoint, FileKind, FileStat};
 use parking_lot::Mutex;
 use std::{
@@ -334,7 +334,8 @@ impl Engine {
             Some(key) => self.open_cached(target, &key, Asking::AsNeeded, began, grant).await,
             // Not in the table: every open of such a file has its own connection state, and is closed with its handle.
             None => {
-                let file = Box::pin(load_unkept(self.context(), target.clone(), grant)).await?;
+                let opened = load_unkept(self.context(), target.clone(), grant, NotKept::Decision);
+                let file = Box::pin(opened).await?;
                 file.attach();
                 Ok(file)
             }
@@ -364,7 +365,16 @@ impl Engine {
         };
         let admit = |file| async move { admit(&file, target, began, asking, &self.inner.metadata).await };
         let reopen = || reopen(context, target, key);
-        let file = self.inner.open_files.attach(key, reopen, &load, admit).await?;
+        let file = match self.inner.open_files.attach(key, reopen, &load, admit).await {
+            Err(Error::Disk { .. }) if asking == Asking::Never => return Err(not_cached(target)),
+            // The entry is outdated or damaged, and cannot be removed: loaded again it would be the same.
+            Err(Error::Disk { .. }) => {
+                let file = Box::pin(load_unkept(context, target.clone(), None, NotKept::DiskError)).await?;
+                file.attach();
+                return Ok(file);
+            }
+            attached => attached?,
+        };
         // After the admission: a refused client must not lend its credentials to the fills of others.
         file.renew_credentials(target);
         Ok(file)

@@ -427,7 +427,7 @@ async fn drop_unreadable(file: &Arc<CachedFile>, range: ByteRange, error: &io::E
         biased;
         forgotten = tokio::time::timeout(FORGET_TIME_MAX, forgetting) => matches!(forgotten, Ok(Ok(_))),
         // Mostly because the disk is offline: then all blocks were taken back.
-        () = file.discarded(), if !was_retired => true,
+        _ = file.discarded(), if !was_retired => true,
     };
     // The blocks cannot be taken back in time: rather drop the whole file than serve them again.
     if !is_forgotten {

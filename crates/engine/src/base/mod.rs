@@ -2,6 +2,7 @@
 
 pub(crate) mod digest;
 pub(crate) mod disk_depth;
+pub(crate) mod disk_places;
 pub(crate) mod disk_queues;
 pub(crate) mod disk_reads;
 pub(crate) mod error;

@@ -39,6 +39,15 @@ pub(super) struct Walk {
     unusable: u64,
 }
 
+/// The walk that is to come, if any.
+enum NextWalk {
+    Begun(Walk),
+    /// All disks that can be read were walked over; whether these are all disks.
+    None {
+        has_all: bool,
+    },
+}
+
 pub(super) enum WalkedTo {
     Slice(Walk),
     End(VolumeId),
@@ -51,11 +60,14 @@ impl Catalog {
     /// After a walk, it is one after `after`.
     pub(super) async fn begin_walk(self: &Arc<Self>, after: Option<VolumeId>) -> Option<Walk> {
         // Reported before the walk begins, so that an empty cache is ready at once.
-        let walk = self.find_walk(after).await;
+        let (walk, has_all) = match self.find_walk(after).await {
+            NextWalk::Begun(walk) => (Some(walk), false),
+            NextWalk::None { has_all } => (None, has_all),
+        };
         // A walk over recent changes only finds the entries of the last seconds before a crash: the index counts as
         // complete.
         let is_complete = walk.as_ref().is_none_or(|walk| walk.changed_since.is_some());
-        self.state.lock().serve(is_complete, walk.is_none());
+        self.state.lock().serve(is_complete, has_all);
         if self.index().is_some() {
             self.metrics.set_index_phase(if is_complete { IndexPhase::Ready } else { IndexPhase::Rebuilding });
         }
@@ -83,42 +95,51 @@ impl Catalog {
     }
 
     /// Finds a disk after `after` to walk over.
-    async fn find_walk(self: &Arc<Self>, after: Option<VolumeId>) -> Option<Walk> {
-        let index = self.index()?;
+    async fn find_walk(self: &Arc<Self>, after: Option<VolumeId>) -> NextWalk {
+        let nothing_known = NextWalk::None { has_all: false };
+        let Some(index) = self.index() else { return nothing_known };
         let asked = Arc::clone(&index);
         let disk = Arc::clone(&self.disk);
         let found = self.on_worker(move || {
             // Read before the walk: entries with this number or a later one were noted after it began.
             let since = asked.next_id();
             let missed_since = asked.missed_since()?.map(|time| time.saturating_sub(MISSED_SECONDS_MAX));
-            let volumes = disk.volumes().into_iter().filter(|volume| after.is_none_or(|after| volume.id > after));
-            for VolumeInfo { id, path, health, .. } in volumes {
-                let is_walked = asked.is_walked(id.0, &path)?;
-                // An offline disk keeps its entries in the index; it is walked over when it is back.
-                if health.is_online() && (!is_walked || missed_since.is_some()) {
+            let mut has_all = true;
+            for VolumeInfo { id, path, health, is_elsewhere, .. } in disk.volumes() {
+                let mut is_walked = asked.is_walked(id.0, &path)?;
+                let is_next = after.is_none_or(|after| id > after);
+                // When it is back, the time from which on entries are missing is forgotten.
+                if is_next && is_walked && missed_since.is_some() && !health.is_online() && !is_elsewhere {
+                    asked.forget_walk(id.0)?;
+                    is_walked = false;
+                }
+                // An offline disk keeps its entries in the index; it is walked over when it is back. Entries of parts that another process
+                // holds are not looked for here.
+                has_all &= is_walked || is_elsewhere;
+                if is_next && health.is_online() && (!is_walked || missed_since.is_some()) {
                     // A disk that was never walked over is read as a whole.
                     let changed_since = if is_walked { missed_since } else { None };
-                    return Ok(Some((id, path, disk.scan(id, changed_since), since, changed_since)));
+                    return Ok(Ok((id, path, disk.scan(id, changed_since), since, changed_since)));
                 }
             }
             // Only when no disk is left to look at: an interrupted walk begins again with the same times.
             if missed_since.is_some() {
                 asked.forget_missed()?;
             }
-            Ok(None)
+            Ok(Err(has_all))
         });
         match found.await {
-            Ok(None) => None,
-            Ok(Some((volume, root, Ok(scan), since, changed_since))) => {
-                Some(Walk { volume, root, scan, since, changed_since, files: 0, orphans: 0, unusable: 0 })
+            Ok(Err(has_all)) => NextWalk::None { has_all },
+            Ok(Ok((volume, root, Ok(scan), since, changed_since))) => {
+                NextWalk::Begun(Walk { volume, root, scan, since, changed_since, files: 0, orphans: 0, unusable: 0 })
             }
-            Ok(Some((_, root, Err(error), ..))) => {
+            Ok(Ok((_, root, Err(error), ..))) => {
                 self.note_walk_failure(&root, &error);
-                None
+                nothing_known
             }
             Err(error) => {
                 self.give_up(&index, &error);
-                None
+                nothing_known
             }
         }
     }

@@ -13,7 +13,7 @@ use crate::{
         file_structure::FileStructure,
         from_origin::{FromOrigin, LastCheck},
         lazy_data_file::NotCreated,
-        stored_entry::{Record, StoredEntry},
+        stored_entry::StoredEntry,
     },
     namespace::routes::OriginTarget,
 };
@@ -22,7 +22,7 @@ use forebay_index::{Change, Facts};
 use forebay_net::NowaitReads;
 use forebay_origin::{OriginError, OriginFile, SharedValue};
 use forebay_store::VolumeId;
-use forebay_telemetry::{DiskOperation, DropReason, FileUse, NotKept};
+use forebay_telemetry::{DiskOperation, DropReason, NotKept};
 use forebay_types::{BlockIndex, ByteRange, FileKind, FileStat, Lfn, OriginId, Validator};
 use parking_lot::Mutex;
 use std::{
@@ -36,6 +36,8 @@ use std::{
     },
     time::Duration,
 };
+
+mod clients;
 
 /// A file of an origin, shared by all clients that have it open.
 pub(crate) struct CachedFile {
@@ -65,6 +67,12 @@ pub(crate) struct CachedFile {
     /// Whether it has become another file at its origin, or none: it is not opened there any more.
     is_outdated: AtomicBool,
     discarded: Latch,
+    /// Set when its disk is offline: what waits for that disk gives up.
+    lost: Latch,
+    /// Why the entry of a discarded file is still on disk.
+    not_removed: OnceLock<Error>,
+    /// It is not kept because the disks took nothing when it was opened.
+    is_unkept_for_now: bool,
 }
 
 /// Failed syncs in a row after which a file that no client has open is closed: the unrecorded blocks are fetched again. Otherwise
@@ -115,6 +123,9 @@ impl CachedFile {
             retired: Latch::default(),
             is_outdated: AtomicBool::new(false),
             discarded: Latch::default(),
+            lost: Latch::default(),
+            not_removed: OnceLock::new(),
+            is_unkept_for_now: false,
         }
     }
 
@@ -356,90 +367,21 @@ impl CachedFile {
             }
             return;
         }
-        let is_full = matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded);
-        let reason = if is_full { NotKept::DiskFull } else { NotKept::DiskError };
+        let reason = self.context.note_io_failure(DiskOperation::Write, self.volume(), error);
         self.context.metrics.add_not_kept(reason, blocks);
-        if is_full {
-            self.context.note_disk_full(DiskOperation::Write, self.volume(), error);
-        } else {
-            self.context.note_disk_failure(DiskOperation::Write, self.volume(), error);
-        }
     }
 }
 
-// Clients come and go.
+// Its way out of the table, and out of the cache.
 impl CachedFile {
-    /// One more client has the file open. Called under the table's lock.
-    pub(crate) fn attach(&self) {
-        // The record is locked before the count changes, so that a close in parallel does not end the new access period.
-        let mut record = self.stored.as_ref().map(|stored| stored.record.lock());
-        let is_first = self.users.fetch_add(1, Ordering::AcqRel) == 0;
-        let Some(record) = &mut record else { return };
-        if is_first {
-            self.account.forget_servers();
-            let merged_for = self.context.options.uses_interval;
-            record.begin_period(self.account.bytes(), forebay_net::clock::now_unix(), merged_for);
-        }
-        record.note_attached();
+    /// The same file, which is not kept only because the disks take nothing now.
+    pub(crate) fn for_now(self) -> Self {
+        Self { is_unkept_for_now: true, ..self }
     }
 
-    /// Keeps an open file open once more, without counting a further open.
-    pub(crate) fn attach_again(&self) {
-        // Locked for the same reason as in `attach`, although nothing is changed in the record.
-        let _record = self.stored.as_ref().map(|stored| stored.record.lock());
-        self.users.fetch_add(1, Ordering::AcqRel);
-    }
-
-    /// Notes the organization of a client that has the file open. The first one counts, and is noted with the next record.
-    pub(crate) fn note_owner(&self, organization: Option<&str>) {
-        if let Some(organization) = organization {
-            self.owner.get_or_init(|| organization.to_owned());
-        }
-    }
-
-    /// The organization of the first client that belongs to one.
-    pub(crate) fn owner(&self) -> Option<&str> {
-        self.owner.get().map(String::as_str)
-    }
-
-    /// A client has closed the file after `open_for`; returns how many had it open until now, and its use by all of them.
-    pub(crate) fn detach(&self, open_for: Duration) -> (u64, FileUse) {
-        let mut record = self.stored.as_ref().map(|stored| stored.record.lock());
-        let users_before = self.users.fetch_sub(1, Ordering::AcqRel);
-        // The bytes fetched ahead and not read by now were fetched in vain.
-        if users_before == 1 {
-            self.account.add_wasted(self.read_ahead.note_all_left());
-        }
-        let Some(record) = &mut record else { return (users_before, self.usage(None)) };
-        self.refresh_access(record);
-        if let Some(access) = record.cinfo.accesses.last_mut() {
-            let seconds = i32::try_from(open_for.as_secs()).unwrap_or(i32::MAX);
-            access.duration_seconds = access.duration_seconds.saturating_add(seconds);
-            // The last close ends the access period; with other clients it continues.
-            access.detached = (users_before == 1).then(forebay_net::clock::now_unix);
-        }
-        record.note_used();
-        (users_before, self.usage(Some(record)))
-    }
-
-    /// The use of the file in the current access period.
-    fn usage(&self, record: Option<&Record>) -> FileUse {
-        let (geometry, bytes) = (self.geometry, self.account.bytes());
-        FileUse {
-            block_size: geometry.block_size(),
-            blocks: geometry.block_count(),
-            blocks_done: self.stored.as_ref().map_or(0, |stored| stored.map.written_count()),
-            accesses: record.map_or(0, |record| record.cinfo.access_count),
-            attached: record.map_or(0, |record| record.period_begin),
-            last_use: record.and_then(|record| record.last_use),
-            bytes: record.map_or(bytes, |record| bytes.since(&record.period_start)),
-            servers: self.account.servers(),
-        }
-    }
-
-    /// Brings the newest access record up to the account.
-    pub(crate) fn refresh_access(&self, record: &mut Record) {
-        record.note_account(self.account.bytes());
+    /// Whether another open may find a disk that keeps it.
+    pub(crate) fn may_be_kept_by_now(&self) -> bool {
+        self.is_unkept_for_now && !self.is_open() && !self.context.pauses.are_all_on()
     }
 
     pub(crate) fn is_open(&self) -> bool {
@@ -468,6 +410,11 @@ impl CachedFile {
             && self.stored.as_ref().is_none_or(is_done)
     }
 
+    pub(crate) fn is_disk_online(&self) -> bool {
+        let disk = self.context.disk.as_ref().zip(self.volume());
+        disk.is_some_and(|(disk, volume)| disk.is_online(volume))
+    }
+
     pub(crate) fn is_retired(&self) -> bool {
         self.retired.is_set()
     }
@@ -481,6 +428,10 @@ impl CachedFile {
         }
         // Several tasks may find the same fault: the first one drops the file.
         if !self.retired.set() {
+            // The removal of the entry may hang there.
+            if reason == DropReason::DiskOffline {
+                self.lose();
+            }
             return;
         }
         tracing::warn!(lfn = self.lfn().as_str(), reason = reason.as_str(), "dropping a file from the cache");
@@ -499,8 +450,13 @@ impl CachedFile {
         tokio::spawn(async move {
             let discarding = Arc::clone(&file);
             let discarded = file.context.options.workers.run(move || discarding.discard_on_disk(reason)).await;
-            if discarded.is_err() {
+            let discarded = discarded.unwrap_or_else(|_| {
                 tracing::error!(lfn = file.lfn().as_str(), "dropping a file from the cache broke off");
+                Err(Error::Internal { what: "dropping a file from the cache broke off" })
+            });
+            if let Err(error) = discarded {
+                // Set once: a file is discarded once.
+                let _ = file.not_removed.set(error);
             }
             // The fills have it open at the origin, and an open of its name there leads to the same file again.
             if is_outdated && tokio::time::timeout(FILLS_WAIT_MAX, file.claims.all_released()).await.is_err() {
@@ -517,7 +473,15 @@ impl CachedFile {
             stored.seal();
             stored.forget_all();
         }
+        // After the blocks are forgotten: those who wait for checks plan again.
+        self.lost.set();
+        self.claims.give_up_checks();
         self.discarded.set();
+    }
+
+    /// Waits until the file's disk is gone.
+    pub(crate) async fn lost(&self) {
+        self.lost.wait().await;
     }
 
     pub(crate) async fn retired(&self) {
@@ -525,12 +489,18 @@ impl CachedFile {
     }
 
     /// Waits until a retired file is off the disk; an outdated one also until its fills have ended.
-    pub(crate) async fn discarded(&self) {
+    ///
+    /// # Errors
+    /// When its entry could not be removed, and is still there.
+    pub(crate) async fn discarded(&self) -> Result<(), Error> {
         self.discarded.wait().await;
+        self.not_removed.get().cloned().map_or(Ok(()), Err)
     }
 
-    fn discard_on_disk(&self, reason: DropReason) {
-        let (Some(stored), Some(key), Some(disk)) = (&self.stored, self.key(), &self.context.disk) else { return };
+    fn discard_on_disk(&self, reason: DropReason) -> Result<(), Error> {
+        let (Some(stored), Some(key), Some(disk)) = (&self.stored, self.key(), &self.context.disk) else {
+            return Ok(());
+        };
         // A creation under way would otherwise put the entry back after its removal.
         stored.seal_and_wait();
         // Notes of the entry made until now come before the note of its end, and none comes after it.
@@ -538,7 +508,7 @@ impl CachedFile {
         if let Err(error) = disk.remove_entry(key) {
             self.context.note_store_failure(DiskOperation::Remove, self.volume(), &error);
             // Still accounted and still in the index: its bytes are on disk as before.
-            return;
+            return Err(Error::disk(self.lfn(), "removing", error));
         }
         self.context.purge_ledger.note_gone(key);
         if let Some(catalog) = &self.context.catalog {
@@ -547,6 +517,7 @@ impl CachedFile {
                 _ => catalog.note_removed(key),
             }
         }
+        Ok(())
     }
 }
 

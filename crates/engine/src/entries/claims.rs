@@ -17,8 +17,9 @@ pub(crate) struct Claims {
 /// Checks of one file that are under way, by the offset of their first block. A block is in at most one of them.
 pub(crate) type Checks = BTreeMap<u64, Arc<Check>>;
 
-/// Checks of the whole process at the same time: each holds a thread and [`READ_LEN`](crate::entries::block_sums::READ_LEN) bytes.
-pub(crate) const CHECKS_MAX: usize = 32;
+/// Checks of all disks at the same time, and of one: each holds a thread and [`READ_LEN`](crate::entries::block_sums::READ_LEN) bytes.
+pub(crate) const CHECKS_MAX: usize = 128;
+pub(crate) const CHECKS_PER_DISK_MAX: usize = 32;
 
 pub(crate) struct Check {
     pub(crate) blocks: ByteRange,
@@ -47,6 +48,26 @@ impl Claims {
                 Some(fill) => fill.ended().await,
                 None => return,
             }
+        }
+    }
+
+    /// Gives the blocks of a check free that has ended.
+    pub(crate) fn end_check(&self, check: &Arc<Check>) {
+        let mut checks = self.checks.lock();
+        // Checks that were given up may have been followed by others.
+        if checks.get(&check.blocks.start()).is_some_and(|current| Arc::ptr_eq(current, check)) {
+            checks.remove(&check.blocks.start());
+        }
+        drop(checks);
+        // Out of the table before the waiters wake up: they plan again and must not find it.
+        check.ended.set();
+    }
+
+    /// Ends all checks for those who wait: their disk may never answer.
+    pub(crate) fn give_up_checks(&self) {
+        let checks = std::mem::take(&mut *self.checks.lock());
+        for check in checks.values() {
+            check.ended.set();
         }
     }
 

@@ -4,6 +4,7 @@ use crate::{
     Checksum,
     accounting::purge_ledger::PurgeLedger,
     base::{
+        disk_places::DiskPlaces,
         disk_reads::DiskReads,
         error::with_cause,
         latch::Latch,
@@ -16,7 +17,7 @@ use crate::{
         entry_info::{disk_facts, learnt},
     },
     entries::{
-        claims::CHECKS_MAX,
+        claims::{CHECKS_MAX, CHECKS_PER_DISK_MAX},
         closed_files::{ClosedFile, ClosedFiles},
         file_structure::Structures,
     },
@@ -32,9 +33,17 @@ use parking_lot::Mutex;
 use std::{
     collections::BTreeMap,
     fs::File,
+    io,
     sync::{Arc, OnceLock},
 };
-use tokio::sync::{Semaphore, mpsc};
+use tokio::{
+    sync::{OwnedSemaphorePermit, Semaphore, mpsc},
+    task::JoinHandle,
+};
+
+/// Writes of one disk at the same time, and of all: each holds a thread, of which the runtime has 512.
+const WRITES_PER_DISK_MAX: usize = 64;
+const WRITES_MAX: usize = 256;
 
 /// The parts of the engine that open files use, shared by all of them.
 pub(crate) struct FileContext {
@@ -59,7 +68,8 @@ pub(crate) struct FileContext {
     /// Set when a shutdown waits no longer for fills.
     pub(crate) fills_stopped: Latch,
     /// Checks of blocks on disk that may begin.
-    pub(crate) check_places: Semaphore,
+    check_places: DiskPlaces,
+    write_places: DiskPlaces,
     /// Which blocks of files that are not open are known to be intact.
     pub(crate) trust: Shards<Mutex<VerifiedBlocks>>,
     /// Records of files that were closed.
@@ -122,6 +132,7 @@ impl FileContext {
                 Arc::clone(&purge_ledger) as Arc<dyn IndexObserver>,
             )
         });
+        let ids: Vec<VolumeId> = volumes.iter().map(|volume| volume.id).collect();
         let structures = Structures::new(options.budget_bytes);
         metrics.watch_structure_tables(structures.used_bytes());
         let admission = Arc::new(Admission::new(&options.read_ahead, options.budget_bytes, metrics.clone()));
@@ -135,10 +146,11 @@ impl FileContext {
             metrics,
             pauses: Pauses::new(options.disk_pause, volumes.iter().map(|volume| volume.id)),
             nowait_reads: volumes.iter().map(|volume| (volume.id, OnceLock::new())).collect(),
+            check_places: DiskPlaces::new(&ids, CHECKS_MAX, CHECKS_PER_DISK_MAX),
+            write_places: DiskPlaces::new(&ids, WRITES_MAX, WRITES_PER_DISK_MAX),
             volumes: Mutex::new(volumes),
             fills_stopped: Latch::default(),
             fills_running: Arc::new(Semaphore::new(FILLS_MAX as usize)),
-            check_places: Semaphore::new(CHECKS_MAX),
             trust: Shards::new(SHARDS, || Mutex::new(no_trust())),
             closed: Arc::new(ClosedFiles::new(closed_bytes_max(options.budget_bytes))),
             structures,
@@ -161,6 +173,45 @@ impl FileContext {
     pub(crate) fn nowait_reads(&self, volume: VolumeId, file: &File) -> NowaitReads {
         let known = self.nowait_reads.get(&volume);
         known.map_or_else(NowaitReads::default, |known| *known.get_or_init(|| NowaitReads::of(file)))
+    }
+
+    /// Waits for a place for a check of blocks on a disk.
+    pub(crate) async fn check_place(&self, volume: Option<VolumeId>) -> Option<OwnedSemaphorePermit> {
+        // The semaphore is never closed.
+        self.check_places.of(volume?)?.acquire_owned().await.ok()
+    }
+
+    /// Forgets the work that hangs on a disk since before it came back.
+    pub(crate) fn renew_places(&self, volume: VolumeId) {
+        self.check_places.renew(volume);
+        self.write_places.renew(volume);
+    }
+
+    /// Starts a write on a disk, now or when one of those before it has ended.
+    pub(crate) fn start_write<T: Send + 'static>(
+        &self,
+        volume: Option<VolumeId>,
+        write: impl FnOnce() -> io::Result<T> + Send + 'static,
+    ) -> JoinHandle<io::Result<T>> {
+        let workers = self.options.workers.clone();
+        let Some(places) = volume.and_then(|volume| self.write_places.of(volume)) else {
+            return workers.start(write);
+        };
+        // Held by the thread: the fill may have given up.
+        if let Ok(place) = Arc::clone(&places).try_acquire_owned() {
+            return workers.start(move || {
+                let _place = place;
+                write()
+            });
+        }
+        tokio::spawn(async move {
+            let place = places.acquire_owned().await;
+            let written = workers.run(move || {
+                let _place = place;
+                write()
+            });
+            written.await.map_err(io::Error::other).flatten()
+        })
     }
 
     /// Bytes that clients got since the start and no origin had to send for them.
@@ -267,6 +318,22 @@ impl FileContext {
         }
     }
 
+    /// Notes that a disk is full, or has failed; returns which. A quota may be noticed at a sync.
+    pub(crate) fn note_io_failure(
+        &self,
+        operation: DiskOperation,
+        volume: Option<VolumeId>,
+        error: &io::Error,
+    ) -> NotKept {
+        if matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded) {
+            self.note_disk_full(operation, volume, error);
+            NotKept::DiskFull
+        } else {
+            self.note_disk_failure(operation, volume, error);
+            NotKept::DiskError
+        }
+    }
+
     /// Counts `blocks` that were not kept because their entry could not be created.
     pub(crate) fn note_not_created(&self, volume: Option<VolumeId>, error: &StoreError, blocks: u64) {
         self.metrics.add_not_kept(self.reason_of_failure(volume, error), blocks);
@@ -290,7 +357,7 @@ impl FileContext {
             );
         }
         // After the pause has begun: a purge that ends at once ends it too.
-        self.purge_ledger.note_disk_full();
+        self.purge_ledger.note_disk_full(volume);
     }
 
     /// Counts a failure of a disk and stops writing there for a while; of all disks, when it is not known which one failed.

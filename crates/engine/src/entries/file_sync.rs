@@ -58,19 +58,13 @@ fn sync_data(syncings: Vec<Syncing<'_>>) -> Vec<Syncing<'_>> {
             Err(error) => {
                 // After a failed sync the kernel may have dropped the pages: a second sync would report success
                 // without the data.
-                file.context.note_disk_failure(DiskOperation::Sync, file.volume(), &error);
+                file.context.note_io_failure(DiskOperation::Sync, file.volume(), &error);
                 file.retire(DropReason::Damaged);
                 stored.forget_unsynced();
             }
         }
     }
     done
-}
-
-/// A file on a disk that is offline is about to be closed: there is nothing to record, and no disk to take it.
-fn is_disk_online(file: &CachedFile) -> bool {
-    let disk = file.context.disk.as_ref().zip(file.volume());
-    disk.is_some_and(|(disk, volume)| disk.is_online(volume))
 }
 
 /// A sync under way: unless it is done in the end, it has failed, and the file stays dirty.
@@ -95,8 +89,9 @@ impl<'a> Syncing<'a> {
         // Held until the record is written: two syncs of one file would write their records in any order.
         let turn = stored.sync_turn.lock();
         let _noting = stored.noting.lock();
-        // Asked under the lock that retiring waits for: no note follows the note of the end.
-        if file.is_retired() || !is_disk_online(file) {
+        // Asked under the lock that retiring waits for: no note follows the note of the end. A file on a disk that is offline is about to be
+        // closed: there is nothing to record, and no disk to take it.
+        if file.is_retired() || !file.is_disk_online() {
             return None;
         }
         let mut record = stored.record.lock();

@@ -67,9 +67,10 @@ pub(crate) async fn load(
     let made = match create_entry(&context, key.clone(), geometry, mark, is_disk_first).await {
         Creation::Taken => match open_entry(&context, key, true).await {
             Some(entry) => found(&context, target, entry).await?,
-            None => unkept(&context, target, opened)?,
+            None => unkept(&context, target, opened)?.for_now(),
         },
-        Creation::Refused => unkept(&context, target, opened)?,
+        Creation::Refused { for_now: true } => unkept(&context, target, opened)?.for_now(),
+        Creation::Refused { for_now: false } => unkept(&context, target, opened)?,
         Creation::Made(stored) => {
             let geometry = stored.map.geometry();
             let mtime = mtime.unwrap_or(stored.record.lock().cinfo.created);
@@ -212,9 +213,10 @@ pub(crate) async fn load_unkept(
     context: &Arc<FileContext>,
     target: OriginTarget,
     grant: Option<OriginGrant>,
+    reason: NotKept,
 ) -> Result<Arc<CachedFile>, Error> {
     // One file, whatever its size: its blocks are never counted.
-    context.metrics.add_not_kept(NotKept::Decision, 1);
+    context.metrics.add_not_kept(reason, 1);
     let first = target.first_read.clipped_to(target.first_read.start().saturating_add(BYPASS_LEN_MAX));
     let opened = open_at_origin(context, &target, grant, first).await?;
     Ok(Arc::new(unkept(context, target, opened)?))
@@ -307,8 +309,10 @@ enum Creation {
     Made(Box<StoredEntry>),
     /// There is one, or what may be one.
     Taken,
-    /// The disk does not take it; counted.
-    Refused,
+    /// The disk does not take it, or not `for_now`; counted.
+    Refused {
+        for_now: bool,
+    },
 }
 
 /// Makes a new entry: with its first write if the disk that it goes to is known, else now. Unless the caller `has_looked` for an entry before, an existing one is left alone.
@@ -319,25 +323,27 @@ async fn create_entry(
     mark: OriginMark,
     has_looked: bool,
 ) -> Creation {
-    let (Some(disk), Some(geometry)) = (context.disk.clone(), geometry) else { return Creation::Refused };
+    let (Some(disk), Some(geometry)) = (context.disk.clone(), geometry) else {
+        return Creation::Refused { for_now: false };
+    };
     // All disks have failed a moment ago: no point in trying one.
     if context.pauses.are_all_on() {
         context.metrics.add_not_kept(context.reason_of_pause(None), 1);
-        return Creation::Refused;
+        return Creation::Refused { for_now: true };
     }
     // Its map would be as large as the origin claims the file to be.
     if geometry.file_size() > context.options.file_size_max {
         context.metrics.add_not_kept(NotKept::Decision, 1);
-        return Creation::Refused;
+        return Creation::Refused { for_now: false };
     }
     let Some(memory) = context.budget.try_reserve_maps(geometry) else {
         context.metrics.add_not_kept(NotKept::Budget, 1);
-        return Creation::Refused;
+        return Creation::Refused { for_now: true };
     };
     // Asked before anything is created: an empty file would take an inode from the purge.
     if context.purge_ledger.is_full(None) {
         context.metrics.add_not_kept(NotKept::DiskFull, 1);
-        return Creation::Refused;
+        return Creation::Refused { for_now: true };
     }
     let cinfo = Cinfo::new(geometry, forebay_net::clock::now_unix(), ChecksumState::Net);
     // A file without bytes is never written.
@@ -365,15 +371,15 @@ async fn create_entry(
     let Ok(created) = tokio::time::timeout(DISK_WAIT_MAX, created).await else {
         context.metrics.add_not_kept(NotKept::DiskError, 1);
         context.metrics.add_disk_error(DiskOperation::Open);
-        return Creation::Refused;
+        return Creation::Refused { for_now: true };
     };
     match created {
         Ok(Ok(Some(stored))) => Creation::Made(Box::new(stored.with_map_memory(memory))),
         Ok(Ok(None)) => Creation::Taken,
         Ok(Err(error)) => {
             context.note_not_created(None, &error, 1);
-            Creation::Refused
+            Creation::Refused { for_now: true }
         }
-        Err(_) => Creation::Refused,
+        Err(_) => Creation::Refused { for_now: true },
     }
 }

@@ -96,6 +96,7 @@ impl OpenFiles {
         A: Fn(Arc<CachedFile>) -> B,
         B: Future<Output = Result<(), Error>>,
     {
+        let mut has_looked_again = false;
         loop {
             let slot = self.slot_when_room(key).await?;
             // Only now that the table has a slot for it: the entry is not removed any more.
@@ -109,14 +110,28 @@ impl OpenFiles {
                     return Err(error);
                 }
             };
+            // Once: it may be that the disks take nothing this time either.
+            if !has_looked_again && file.may_be_kept_by_now() {
+                has_looked_again = true;
+                drop(slot);
+                self.remove_idle(&[file]);
+                continue;
+            }
             if !file.is_retired() {
                 admit(Arc::clone(&file)).await?;
             }
             // Checked again after the admission, which may have found the file changed.
             if file.is_retired() {
                 // Its disk entry has to be gone first: the new load would find the old blocks.
-                file.discarded().await;
+                let discarded = file.discarded().await;
                 self.remove_exactly(&mut self.part(key), key, &file);
+                if let Err(error) = discarded {
+                    self.notify_room();
+                    // A new load does not look for it on a disk that is gone.
+                    if file.is_disk_online() {
+                        return Err(error);
+                    }
+                }
                 continue;
             }
             // Under the table's lock, so that a file is never attached to while it is taken out.
@@ -143,8 +158,13 @@ impl OpenFiles {
             let before = part.slots.len();
             // A slot that only the table owns and that has no file belongs to a load that was given up.
             part.slots.retain(|_, slot| slot.get().is_some() || Arc::strong_count(slot) > 1);
-            self.slots.fetch_sub(before - part.slots.len(), SeqCst);
+            let given_up = before - part.slots.len();
+            self.slots.fetch_sub(given_up, SeqCst);
             files.extend(part.slots.values().filter_map(|slot| slot.get()));
+            drop(part);
+            if given_up > 0 {
+                self.notify_room();
+            }
         }
         files
     }

@@ -237,6 +237,11 @@ impl StoredEntry {
         self.is_published.store(true, Ordering::Release);
     }
 
+    /// The file was closed to others, and stays.
+    pub(crate) fn note_closed_to_others(&self) {
+        self.is_published_here.store(false, Ordering::Release);
+    }
+
     /// Closes the file to others before blocks are taken back. Blocking.
     fn unpublish(&self) {
         self.is_published_here.store(false, Ordering::Release);

@@ -3,7 +3,7 @@
 //! The key of such an entry has the size and the checksum that an origin reports for its file, so files of one name with
 //! different contents have different entries.
 
-use crate::{freshness::origin_metadata::OriginMetadata, namespace::routes::OriginTarget};
+use crate::{Error, freshness::origin_metadata::OriginMetadata, namespace::routes::OriginTarget};
 use forebay_cache::{CacheKey, ContentId, RucioName, ValidityCheck};
 use forebay_types::{FileKind, Lfn, OriginId};
 use parking_lot::Mutex;
@@ -56,21 +56,24 @@ impl SharedNames {
         }
     }
 
-    /// As [`Self::apply`], after a question to the origin if the content is not known. If it does not answer, `target` keeps the
-    /// key of its own name.
+    /// As [`Self::apply`], after a question to the origin if the content is not known. If it does not answer, `target` has the key that was
+    /// known last, whose copy decides how long it is served unchecked, or keeps that of its own name.
     pub(crate) async fn learn(&self, target: &mut OriginTarget, metadata: &OriginMetadata) {
         let Some(name) = target.rucio.take() else { return };
-        if metadata.is_resting(&target.server) {
-            return;
-        }
         let asked = forebay_net::clock::monotonic();
-        let question = key_at_origin(target, &name, metadata);
-        let answer = tokio::time::timeout(target.decisions.options.check_time_max, question).await;
-        if answer.is_err() {
-            metadata.note_answer(&target.server, true);
-        }
-        let Some(key) = answer.ok().flatten() else { return };
+        let answer =
+            if metadata.is_resting(&target.server) { Answer::Silent } else { ask(target, &name, metadata).await };
         let mut known = self.known.lock();
+        let key = match answer {
+            Answer::Key(key) => key,
+            Answer::NotFound => return,
+            Answer::Silent => {
+                if let Some(Known { key: key @ Some(_), .. }) = known.get(&name_of(target)) {
+                    target.key.clone_from(key);
+                }
+                return;
+            }
+        };
         if known.len() >= KNOWN_MAX {
             known.clear();
         }
@@ -86,15 +89,42 @@ fn name_of(target: &OriginTarget) -> (OriginId, Lfn) {
     (target.server.clone(), target.path.lfn.clone())
 }
 
-/// The key of the file's content; `Some(None)` if the origin reports no checksum, `None` if it does not answer.
-async fn key_at_origin(target: &OriginTarget, name: &RucioName, metadata: &OriginMetadata) -> Option<Option<CacheKey>> {
+/// The answer of an origin to the question for a file's content.
+enum Answer {
+    /// Without a key if it reports no checksum.
+    Key(Option<CacheKey>),
+    NotFound,
+    /// It did not answer, or could not.
+    Silent,
+}
+
+/// As [`key_at_origin`], in bounded time.
+async fn ask(target: &OriginTarget, name: &RucioName, metadata: &OriginMetadata) -> Answer {
+    let time_max = target.decisions.options.check_time_max;
+    match tokio::time::timeout(time_max, key_at_origin(target, name, metadata)).await {
+        Ok(Ok(key)) => return Answer::Key(key),
+        Ok(Err(Error::Origin(error))) if error.is_not_found() => return Answer::NotFound,
+        Ok(Err(_)) => return Answer::Silent,
+        Err(_) => {}
+    }
+    // Origins compute the checksum of a large file for minutes: one that gives the stat does answer.
+    let stat = tokio::time::timeout(time_max, metadata.stat(target, None)).await;
+    metadata.note_answer(&target.server, stat.map_or(true, |stat| stat.is_err_and(|error| error.is_retryable())));
+    Answer::Silent
+}
+
+/// The key of the file's content; none if the origin reports no checksum.
+async fn key_at_origin(
+    target: &OriginTarget,
+    name: &RucioName,
+    metadata: &OriginMetadata,
+) -> Result<Option<CacheKey>, Error> {
     // The checksum first: if the file changes in between, the size is that of the later one, and no other file has this key.
     let since = Some(forebay_net::clock::monotonic());
-    let checksum = metadata.checksum(target, Some(ALGORITHM), since).await.ok()?;
-    let Some(checksum) = checksum else { return Some(None) };
-    let (stat, _) = metadata.stat(target, since).await.ok()?;
+    let Some(checksum) = metadata.checksum(target, Some(ALGORITHM), since).await? else { return Ok(None) };
+    let (stat, _) = metadata.stat(target, since).await?;
     if stat.kind != FileKind::File {
-        return Some(None);
+        return Ok(None);
     }
-    Some(CacheKey::of_rucio(name, ContentId { size: stat.size, checksum: &checksum }).ok())
+    Ok(CacheKey::of_rucio(name, ContentId { size: stat.size, checksum: &checksum }).ok())
 }

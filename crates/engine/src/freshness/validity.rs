@@ -12,7 +12,14 @@ use forebay_cache::{CacheKey, CheckOutcome, Likeness, ValidityCheck, Verdict};
 use forebay_origin::OriginError;
 use forebay_telemetry::{CheckResult, DropReason};
 use forebay_types::{Access, FileKind, FileStat};
-use std::{future::Future, sync::Arc, time::Instant};
+use std::{
+    future::Future,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
+    time::Instant,
+};
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Asking {
@@ -64,8 +71,9 @@ pub(crate) async fn admit(
     let metrics = &file.context.metrics;
     // Without a key nothing is stored that could be compared.
     let Some(key) = &target.key else { return Ok(()) };
-    let comparison = Comparison { file, target, key, metadata, since: Some(began) };
-    let found = due.ask(metadata, Box::pin(comparison.run())).await?;
+    let has_answered = AtomicBool::new(false);
+    let comparison = Comparison { file, target, key, metadata, since: Some(began), has_answered: &has_answered };
+    let found = due.ask(metadata, Box::pin(comparison.run()), &has_answered).await?;
     match (due.verdict(&found), found) {
         (Verdict::Serve, _) => {
             metrics.add_check(CheckResult::Unchanged);
@@ -125,7 +133,7 @@ pub(crate) async fn stat_closed(
         told = Some(stat);
         Ok(if is_same { Found::Unchanged } else { Found::Changed })
     };
-    let found = due.ask(metadata, Box::pin(question)).await?;
+    let found = due.ask(metadata, Box::pin(question), &AtomicBool::new(false)).await?;
     match (due.verdict(&found), found, told) {
         (Verdict::Serve | Verdict::ServeStale, _, told) => {
             Ok(FileStat { access: told.and_then(|stat| stat.access), ..copy.stat })
@@ -175,11 +183,12 @@ impl<'a> Due<'a> {
     }
 
     /// The answer to `question`, in bounded time. It is not asked when the origin did not answer a moment ago and the copy
-    /// may be served unchecked.
+    /// may be served unchecked. An origin that `has_answered` a part of it is not taken for one that does not answer.
     async fn ask(
         &self,
         metadata: &OriginMetadata,
         question: impl Future<Output = Result<Found, Error>>,
+        has_answered: &AtomicBool,
     ) -> Result<Found, Error> {
         let server = &self.target.server;
         // Served unchecked rather than after another timeout; once per rest time the origin is asked again.
@@ -200,7 +209,8 @@ impl<'a> Due<'a> {
                 seconds: time_max.as_secs(),
             }),
         };
-        metadata.note_answer(server, matches!(&found, Found::Failed(error) if error.is_retryable()));
+        let has_failed = matches!(&found, Found::Failed(error) if error.is_retryable());
+        metadata.note_answer(server, has_failed && !has_answered.load(Relaxed));
         Ok(found)
     }
 
@@ -236,12 +246,15 @@ struct Comparison<'a> {
     key: &'a CacheKey,
     metadata: &'a OriginMetadata,
     since: Since,
+    has_answered: &'a AtomicBool,
 }
 
 impl Comparison<'_> {
     async fn run(&self) -> Result<Found, Error> {
-        let Self { file, target, key, metadata, since } = *self;
+        let Self { file, target, key, metadata, since, .. } = *self;
         let likeness = self.likeness_by_stat(since).await?;
+        // The checksum of a large file may come next, which an origin computes for minutes.
+        self.has_answered.store(true, Relaxed);
         if likeness == Likeness::Same && file.mark().is_none() {
             // The entry has no mark of its origin yet. Without one, a later change would be taken for another replica.
             file.note_identity(&metadata.identity(target, key, since).await?);
@@ -272,7 +285,7 @@ impl Comparison<'_> {
     /// The checksum is requested before or after the identity of the file, whichever makes the two disagree at the next check
     /// if the file changes in between.
     async fn compare_checksums(&self, likeness: Likeness) -> Result<Found, Error> {
-        let Self { file, target, key, metadata, since } = *self;
+        let Self { file, target, key, metadata, since, .. } = *self;
         let identity = match likeness {
             Likeness::OtherTime => Some(metadata.identity(target, key, since).await?),
             Likeness::Same | Likeness::TooYoung | Likeness::Different => None,

@@ -67,9 +67,7 @@ impl Drop for Ending<'_> {
                 stored.forget(undecided);
             }
         }
-        // Out of the table before the waiters wake up: they plan again and must not find it.
-        self.file.claims.checks.lock().remove(&self.check.blocks.start());
-        self.check.ended.set();
+        self.file.claims.end_check(self.check);
     }
 }
 
@@ -79,8 +77,11 @@ async fn run(file: Arc<CachedFile>, check: Arc<Check>) {
     if let Some(catalog) = &context.catalog {
         catalog.settled(INDEX_WAIT_MAX).await;
     }
-    // The semaphore is never closed: there is always a place in the end.
-    let _place = context.check_places.acquire().await;
+    let _place = tokio::select! {
+        place = context.check_place(file.volume()) => place,
+        // Others of its disk may never end.
+        () = file.lost() => return,
+    };
     let checked = Arc::clone(&file);
     let blocks = check.blocks;
     if context.options.workers.run(move || check_blocks(&checked, blocks)).await.is_err() {

@@ -115,7 +115,7 @@ async fn drive(
     let memory = Arc::new(reservation);
     let mut reception = Reception { file, fill, memory, stored, origin: origin.as_ref(), permit, writer };
     let received = reception.all(demand).await;
-    // After a failure too: what has come is kept, and no write is under way when the blocks are given free.
+    // After a failure too: what has come is kept, and no write is under way when the blocks are given free, unless the disk is gone.
     reception.writer.finish(stored).await;
     match received {
         Ok(()) => Ok(()),

@@ -100,11 +100,11 @@ impl<'a> Writer<'a> {
         let known_sums = self.fill.sums(&blocks);
         let options = &self.file.context.options;
         let with_adler32 = options.integrity.checksums.contains(&ChecksumAlgorithm::Adler32);
-        let write = options.workers.start(move || {
+        let write = move || {
             let sums = WrittenSums::new(&blocks, &known_sums, &bytes, with_adler32);
             data.write_vectored_at(range.start(), &bytes).map(|()| sums)
-        });
-        self.writing = Some((range, write));
+        };
+        self.writing = Some((range, self.file.context.start_write(self.file.volume(), write)));
     }
 
     fn written(&mut self, stored: &StoredEntry, range: ByteRange, result: io::Result<WrittenSums>) {
@@ -122,9 +122,17 @@ impl<'a> Writer<'a> {
     pub(crate) async fn finish(&mut self, stored: &StoredEntry) {
         loop {
             self.start(stored);
-            let Some((range, write)) = self.writing.take() else { break };
-            let written = write.await;
-            self.written(stored, range, written.map_err(io::Error::other).flatten());
+            let Some((range, mut write)) = self.writing.take() else { break };
+            tokio::select! {
+                biased;
+                written = &mut write => self.written(stored, range, written.map_err(io::Error::other).flatten()),
+                // The disk may never answer. A write that has begun keeps its bytes.
+                () = self.file.lost() => {
+                    write.abort();
+                    self.ready.push(range);
+                    break;
+                }
+            }
         }
         let not_written = self.ready.iter().map(|range| self.block_count(*range)).sum();
         self.file.note_not_written(not_written);

@@ -1,6 +1,9 @@
 //! Looking after the disks: probes, what is known of them, and letting go of files whose disk is gone.
 
-use crate::entries::{file_context::FileContext, open_files::OpenFiles};
+use crate::{
+    entries::{file_context::FileContext, open_files::OpenFiles},
+    upkeep::disk_work::offline_disks,
+};
 use forebay_cache::Health;
 use forebay_store::{Disk, VolumeId, VolumeInfo};
 use forebay_telemetry::{DiskGauges, DropReason};
@@ -67,11 +70,7 @@ impl DiskWatch {
     /// them missing.
     fn lose_files(&mut self) {
         // Files of parts that another process has are dropped when a part is given up.
-        let ids: Vec<VolumeId> = {
-            let volumes = self.context.volumes.lock();
-            volumes.iter().filter(|volume| !volume.is_elsewhere).map(|volume| volume.id).collect()
-        };
-        let offline: BTreeSet<VolumeId> = ids.into_iter().filter(|id| !self.disk.is_online(*id)).collect();
+        let offline = offline_disks(&self.context);
         if offline.difference(&self.offline).next().is_some() {
             // A measurement may hang on the disk that is gone.
             self.measuring = None;
@@ -80,6 +79,7 @@ impl DiskWatch {
         if self.offline.difference(&offline).next().is_some() {
             self.context.forget_trust();
         }
+        self.offline.difference(&offline).for_each(|volume| self.context.renew_places(*volume));
         self.offline.union(&offline).for_each(|volume| self.context.closed.forget_volume(*volume));
         if !offline.is_empty() {
             for file in self.table.files() {
@@ -87,6 +87,17 @@ impl DiskWatch {
                     file.retire(DropReason::DiskOffline);
                 }
             }
+        }
+        self.note_offline(offline);
+    }
+
+    /// Has the ledger of purges know which disks are offline.
+    fn note_offline(&mut self, offline: BTreeSet<VolumeId>) {
+        if offline != self.offline {
+            let mut ledger = self.context.purge_ledger.ledger.lock();
+            ledger.set_offline(offline.iter().map(|volume| volume.0));
+            // The writes that were noted there and not recorded are lost.
+            offline.difference(&self.offline).for_each(|volume| ledger.forget_growth(volume.0));
         }
         self.offline = offline;
     }

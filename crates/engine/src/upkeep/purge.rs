@@ -7,22 +7,21 @@ use crate::{
     },
     catalog::state::IndexState,
     entries::{file_context::FileContext, open_files::OpenFiles},
-    upkeep::purge_by_walk::purge_by_walk,
+    upkeep::{
+        disk_work::{offline_disks, online_disks, unless_a_disk_is_lost},
+        purge_by_walk::{by_volume, purge_by_walk},
+        removal::{Removed, SLICE, names, remove},
+        running_purge::{Done, RunningPurge},
+    },
 };
 use forebay_cache::{
-    CacheKey, DiskSpace, Extent, Footprint, Goal, PurgeRun, Scope, Victim, headroom, plan_purge,
-    plan_purge_of_full_disk,
+    CacheKey, DiskSpace, Extent, Footprint, Goal, Scope, Victim, headroom, plan_purge, plan_purge_of_full_disk,
 };
-use forebay_index::Index;
-use forebay_store::{Disk, VolumeId, VolumeInfo};
+use forebay_store::{VolumeId, VolumeInfo};
 use forebay_telemetry::{CacheLevel, DiskOperation};
 use forebay_types::PurgeReason;
 use parking_lot::Mutex;
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::Arc,
-    time::Duration,
-};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 use tokio::time::MissedTickBehavior;
 
 /// Pause after a purge that could not make enough room: everything is in use or pinned, and writes keep requesting space.
@@ -121,8 +120,12 @@ impl Purge {
         let Some(disk) = self.context.disk.clone() else { return Vec::new() };
         // Read before the measurement: see `DiskHeadroom::set`.
         let added = self.context.purge_ledger.headroom.added();
-        let measured = self.context.options.workers.run(move || spaces(disk.as_ref())).await;
-        let disks = measured.unwrap_or_default();
+        let measuring = self.context.options.workers.run(move || disk.volumes());
+        let volumes = match unless_a_disk_is_lost(&self.context, measuring).await {
+            Some(measured) => measured.unwrap_or_default(),
+            None => self.measured_before(),
+        };
+        let disks: Vec<DiskSpace> = volumes.iter().filter_map(space_of).collect();
         let level = {
             let purge_ledger = &self.context.purge_ledger;
             let rules = &purge_ledger.options.rules;
@@ -144,16 +147,23 @@ impl Purge {
         disks
     }
 
+    /// The last measurement of the disks that are online.
+    fn measured_before(&self) -> Vec<VolumeInfo> {
+        let online = online_disks(&self.context);
+        self.context.volumes.lock().iter().filter(|volume| online.contains(&volume.id)).cloned().collect()
+    }
+
     fn goals(&self, disks: &[DiskSpace]) -> Vec<Goal> {
         let ledger = self.context.purge_ledger.ledger.lock();
         let disks = self.fill_rate.lock().after_lead(disks);
         let goals = plan_purge(&self.context.purge_ledger.options.rules, &disks, &ledger);
-        // The flag is taken in any case: it must not start another purge after this one.
-        if self.context.purge_ledger.take_is_disk_full() && goals.is_empty() {
-            plan_purge_of_full_disk(&ledger)
-        } else {
-            goals
-        }
+        // Taken in any case: they must not start another purge after this one. A goal for all disks, or for this one, makes room there.
+        let full = self.context.purge_ledger.take_full_disks();
+        let plan = |volume: Option<VolumeId>| plan_purge_of_full_disk(&ledger, volume.map(|volume| volume.0));
+        let is_covered =
+            |full: &Goal| goals.iter().any(|goal| matches!(goal.scope, Scope::All) || goal.scope == full.scope);
+        let more: Vec<Goal> = full.into_iter().filter_map(plan).filter(|goal| !is_covered(goal)).collect();
+        [goals, more].concat()
     }
 
     /// Removes entries until the goals are met, or nothing more may go, and logs that.
@@ -168,18 +178,19 @@ impl Purge {
         let _turn = self.turn.lock().await;
         let begun = forebay_net::clock::monotonic();
         let mut report = PurgeReport::default();
-        for (volume, to_free) in self.by_volume(goals) {
+        let by_volume = by_volume(&self.context.volumes.lock(), goals);
+        for (volume, to_free) in by_volume {
             let context = Arc::clone(&self.context);
             let open_files = Arc::clone(&self.open_files);
             let purged =
                 self.context.options.workers.run(move || purge_by_walk(&context, &open_files, volume, to_free));
-            let (files, freed) = match purged.await {
-                Ok(Ok(purged)) => purged,
-                Ok(Err(error)) => {
+            let (files, freed) = match unless_a_disk_is_lost(&self.context, purged).await {
+                Some(Ok(Ok(purged))) => purged,
+                Some(Ok(Err(error))) => {
                     self.context.note_store_failure(DiskOperation::Remove, Some(volume), &error);
                     (0, Footprint::ZERO)
                 }
-                Err(_) => (0, Footprint::ZERO),
+                Some(Err(_)) | None => (0, Footprint::ZERO),
             };
             report.files += files;
             report.freed += freed;
@@ -191,40 +202,17 @@ impl Purge {
         report
     }
 
-    /// What `goals` require of each disk; goals that no disk is named in require it of the one with most entries.
-    fn by_volume(&self, goals: &[Goal]) -> BTreeMap<VolumeId, Footprint> {
-        let volumes = self.context.volumes.lock();
-        let used =
-            |volume: &VolumeInfo| volume.space.map_or(0, |space| space.total_bytes.saturating_sub(space.free_bytes));
-        let fullest = volumes.iter().filter(|volume| volume.health.is_online()).max_by_key(|volume| used(volume));
-        let mut by_volume = BTreeMap::new();
-        for goal in goals {
-            let volume = match goal.scope {
-                Scope::Disk(disk) => Some(VolumeId(disk)),
-                Scope::All | Scope::Quota(_) => fullest.map(|volume| volume.id),
-            };
-            if let Some(volume) = volume {
-                let to_free = by_volume.entry(volume).or_insert(Footprint::ZERO);
-                *to_free += goal.to_free;
-            }
-        }
-        by_volume
-    }
-
     async fn remove_for(&self, goals: &[Goal]) -> PurgeReport {
         let _turn = self.turn.lock().await;
         let begun = forebay_net::clock::monotonic();
-        // Pins that have ended count from now on, so that their entries can be picked.
-        self.context.purge_ledger.ledger.lock().end_pins(forebay_net::clock::now_unix());
-        let mut run = PurgeRun::new(goals);
+        self.prepare(forebay_net::clock::now_unix());
+        let mut run = RunningPurge::new(goals, &self.context.purge_ledger.ledger);
         let mut refused = 0;
         self.learn().await;
         loop {
-            let slice: Vec<Victim> = {
-                // Locked per slice: writes account their growth in between.
-                let mut ledger = self.context.purge_ledger.ledger.lock();
-                std::iter::from_fn(|| run.next(&mut ledger)).take(SLICE).collect()
-            };
+            // Again for each slice: what is removed from a disk that has gone offline comes back with it.
+            self.pass_over_offline_disks();
+            let slice = run.next(SLICE);
             if slice.is_empty() {
                 break;
             }
@@ -240,27 +228,21 @@ impl Purge {
         let _turn = self.turn.lock().await;
         self.learn().await;
         let ledger = &self.context.purge_ledger.ledger;
-        ledger.lock().end_pins(forebay_net::clock::now_unix());
-        let mut run = PurgeRun::new(goals);
+        self.prepare(forebay_net::clock::now_unix());
+        // Its end is its drop: all victims stay.
+        let mut run = RunningPurge::new(goals, ledger);
         let mut report = PurgeReport::default();
-        let mut victims = Vec::new();
         loop {
-            let slice: Vec<Victim> = {
-                // Locked per slice: writes account their growth in between.
-                let mut ledger = ledger.lock();
-                std::iter::from_fn(|| run.next(&mut ledger)).take(SLICE).collect()
-            };
+            let slice = run.next(SLICE);
             if slice.is_empty() {
                 break;
             }
-            victims.extend(slice.iter().map(|victim| victim.id));
             let (unused, used) = self.split_by_use(slice).await;
-            used.iter().for_each(|victim| run.refused(victim));
+            run.refused(&used);
             report.refused += u64::try_from(used.len()).unwrap_or(u64::MAX);
             report.files += u64::try_from(unused.len()).unwrap_or(u64::MAX);
             report.freed += unused.iter().map(|victim| victim.footprint).sum::<Footprint>();
         }
-        run.give_up(&victims, &mut ledger.lock());
         report.unmet = goals.iter().map(|goal| goal.to_free).sum::<Footprint>() - report.freed;
         report
     }
@@ -279,6 +261,18 @@ impl Purge {
             named.iter().partition(|(_, key)| key.as_ref().is_none_or(|key| unused.contains(key)));
         let victims = |named: Vec<&(Victim, Option<CacheKey>)>| named.into_iter().map(|(victim, _)| *victim).collect();
         (victims(unused), victims(used))
+    }
+
+    /// Has the ledger pick what may go at `now`, in seconds of the Unix epoch: entries whose pins have ended, and none on disks that are
+    /// offline.
+    fn prepare(&self, now: i64) {
+        self.context.purge_ledger.ledger.lock().end_pins(now);
+        self.pass_over_offline_disks();
+    }
+
+    fn pass_over_offline_disks(&self) {
+        let offline = offline_disks(&self.context);
+        self.context.purge_ledger.ledger.lock().set_offline(offline.iter().map(|volume| volume.0));
     }
 
     /// Has the room that a purge has made used.
@@ -321,9 +315,9 @@ impl Purge {
         let begun = forebay_net::clock::monotonic();
         self.learn().await;
         let now = forebay_net::clock::now_unix();
-        self.context.purge_ledger.ledger.lock().end_pins(now);
+        self.prepare(now);
         let now_ms = milliseconds(now);
-        let mut run = PurgeRun::new(&[]);
+        let mut run = RunningPurge::new(&[], &self.context.purge_ledger.ledger);
         let mut refused = 0;
         let mut from = Some(0);
         let mut reasons = BTreeSet::new();
@@ -331,10 +325,8 @@ impl Purge {
             let (expired, next) = self.context.purge_ledger.ledger.lock().expired(now_ms, start, EXPIRY_SCAN);
             from = next;
             for ids in expired.chunks(SLICE) {
-                let slice: Vec<Victim> = {
-                    let mut ledger = self.context.purge_ledger.ledger.lock();
-                    ids.iter().filter_map(|id| run.next_expired(*id, now_ms, &mut ledger)).collect()
-                };
+                self.pass_over_offline_disks();
+                let slice = run.next_expired(ids, now_ms);
                 reasons.extend(slice.iter().map(|victim| victim.reason.as_str()));
                 refused += self.remove_slice(&mut run, slice).await;
             }
@@ -347,20 +339,22 @@ impl Purge {
     }
 
     /// Removes a slice; how many of it stayed.
-    async fn remove_slice(&self, run: &mut PurgeRun, slice: Vec<Victim>) -> u64 {
+    async fn remove_slice(&self, run: &mut RunningPurge<'_>, slice: Vec<Victim>) -> u64 {
         let removing = Arc::clone(&self.context);
         let leaving = Arc::clone(&self.open_files);
         let victims = slice.clone();
-        let removed = self.context.options.workers.run(move || remove(&removing, &leaving, victims)).await;
-        // After a panic nothing is known: they stay, and are tried again later.
-        let removed = removed.unwrap_or_else(|_| Removed { gone: Vec::new(), stay: slice });
-        let mut ledger = self.context.purge_ledger.ledger.lock();
+        let removed = self.context.options.workers.run(move || remove(&removing, &leaving, victims));
+        // After a panic, or on a disk that hangs, nothing is known: they stay, and are tried again later.
+        let removed = match unless_a_disk_is_lost(&self.context, removed).await {
+            Some(Ok(removed)) => removed,
+            Some(Err(_)) | None => Removed { gone: Vec::new(), stay: slice },
+        };
+        run.removed(&removed.gone);
         for victim in &removed.gone {
-            run.removed(victim, &mut ledger);
             self.context.metrics.add_purged(victim.reason, victim.footprint.bytes);
         }
         self.note_age(&removed.gone);
-        removed.stay.iter().for_each(|victim| run.refused(victim));
+        run.refused(&removed.stay);
         let refused = u64::try_from(removed.stay.len()).unwrap_or(u64::MAX);
         self.context.metrics.add_purge_refused(refused);
         refused
@@ -380,18 +374,15 @@ impl Purge {
     /// Makes removals durable, so that opens of the same files need not wait for that.
     async fn settle(&self) {
         let Some(disk) = self.context.disk.clone() else { return };
-        if let Ok(Err(error)) = self.context.options.workers.run(move || disk.settle_removals()).await {
+        let settling = self.context.options.workers.run(move || disk.settle_removals());
+        if let Some(Ok(Err(error))) = unless_a_disk_is_lost(&self.context, settling).await {
             self.context.note_store_failure(DiskOperation::Sync, None, &error);
         }
     }
 
-    fn finish(&self, run: PurgeRun, refused: u64, begun: std::time::Instant) -> PurgeReport {
-        let files = run.removed_count;
-        let freed = run.freed;
-        let unmet =
-            run.finish(&mut self.context.purge_ledger.ledger.lock(), milliseconds(forebay_net::clock::now_unix()));
+    fn finish(&self, run: RunningPurge<'_>, refused: u64, begun: std::time::Instant) -> PurgeReport {
+        let Done { files, freed, unmet } = run.finish(milliseconds(forebay_net::clock::now_unix()));
         let duration = forebay_net::clock::monotonic().saturating_duration_since(begun);
-        let unmet = unmet.iter().map(|goal| goal.to_free).sum::<Footprint>();
         self.context.metrics.observe_purge(duration, unmet.is_zero());
         PurgeReport { files, freed, refused, unmet, duration }
     }
@@ -415,95 +406,15 @@ fn log(report: &PurgeReport, reasons: &BTreeSet<&str>) {
     );
 }
 
-fn spaces(disk: &dyn Disk) -> Vec<DiskSpace> {
-    let told = |volume: VolumeInfo| {
-        let space = volume.space?;
-        let extent = |total: u64, free: u64| Extent { total, used: total.saturating_sub(free) };
-        Some(DiskSpace {
-            disk: volume.id.0,
-            bytes: extent(space.total_bytes, space.free_bytes),
-            inodes: (space.total_inodes > 0).then(|| extent(space.total_inodes, space.free_inodes)),
-        })
-    };
-    disk.volumes().into_iter().filter_map(told).collect()
+fn space_of(volume: &VolumeInfo) -> Option<DiskSpace> {
+    let space = volume.space.as_ref()?;
+    let extent = |total: u64, free: u64| Extent { total, used: total.saturating_sub(free) };
+    Some(DiskSpace {
+        disk: volume.id.0,
+        bytes: extent(space.total_bytes, space.free_bytes),
+        inodes: (space.total_inodes > 0).then(|| extent(space.total_inodes, space.free_inodes)),
+    })
 }
 
 /// Uses of closed files that are noted before a commit, at most: notes of changes need places as well.
 const USES_NOTED_MAX: usize = 10_000;
-
-/// Victims that are removed in one go, on one worker: some milliseconds, so that reads are not held up, and enough that many
-/// of them lie in one directory.
-pub(crate) const SLICE: usize = 64;
-
-pub(crate) struct Removed {
-    pub(crate) gone: Vec<Victim>,
-    /// In use, or not removable.
-    pub(crate) stay: Vec<Victim>,
-}
-
-/// Removes the victims that are not in use. Blocking.
-pub(crate) fn remove(context: &FileContext, table: &Arc<OpenFiles>, victims: Vec<Victim>) -> Removed {
-    let Some(index) = context.catalog.as_ref().and_then(|catalog| catalog.index()) else { return stay(victims) };
-    let Some(named) = names(&index, &victims) else { return stay(victims) };
-    let keys = named.iter().filter_map(|(_, key)| key.clone());
-    let went = remove_entries(context, table, keys, |key| context.purge_ledger.note_gone(key));
-    let mut removed = Removed { gone: Vec::new(), stay: Vec::new() };
-    for (victim, key) in named {
-        // A victim without a key in the index is gone already.
-        let is_gone = key.is_none_or(|key| went.contains(&key));
-        if is_gone { removed.gone.push(victim) } else { removed.stay.push(victim) }
-    }
-    removed
-}
-
-/// Removes entries that are not in use; returns those that are gone, and has each accounted by `note_gone`. Blocking.
-pub(crate) fn remove_entries(
-    context: &FileContext,
-    table: &Arc<OpenFiles>,
-    keys: impl IntoIterator<Item = CacheKey>,
-    note_gone: impl Fn(&CacheKey),
-) -> BTreeSet<CacheKey> {
-    let (Some(disk), Some(catalog)) = (&context.disk, &context.catalog) else { return BTreeSet::new() };
-    let leaving = table.reserve_for_removal(keys);
-    // After the reservation: no client is sent to the file from then on.
-    let keys: Vec<CacheKey> = leaving.keys().iter().filter(|key| is_left_by_others(context, key)).cloned().collect();
-    let results = disk.remove_entries(&keys);
-    let mut went = BTreeSet::new();
-    for (key, result) in keys.into_iter().zip(results) {
-        match result {
-            Ok(()) => {
-                // After the removal: the accounts must not forget bytes that are still on disk.
-                note_gone(&key);
-                catalog.note_removed(&key);
-                went.insert(key);
-            }
-            Err(error) => context.note_store_failure(DiskOperation::Remove, None, &error),
-        }
-    }
-    went
-}
-
-/// Whether no client is known to read the file of an entry directly; from now on none is sent there either.
-/// Blocking.
-pub(crate) fn is_left_by_others(context: &FileContext, key: &CacheKey) -> bool {
-    let options = &context.options;
-    if !options.honours_access_times {
-        return true;
-    }
-    let Some(disk) = &context.disk else { return true };
-    let lease = i64::try_from(options.direct_lease.as_secs()).unwrap_or(i64::MAX);
-    let closed = disk.close_to_others(key, forebay_net::clock::now_unix().saturating_sub(lease));
-    // A file whose times cannot be read cannot be read by others either.
-    closed.unwrap_or(true)
-}
-
-/// The victims with their keys; `None` when the index cannot be read.
-fn names(index: &Index, victims: &[Victim]) -> Option<Vec<(Victim, Option<CacheKey>)>> {
-    let ids: Vec<_> = victims.iter().map(|victim| victim.id).collect();
-    let keys = index.keys(&ids).ok()?;
-    Some(victims.iter().copied().zip(keys).collect())
-}
-
-const fn stay(victims: Vec<Victim>) -> Removed {
-    Removed { gone: Vec::new(), stay: victims }
-}

@@ -2,10 +2,10 @@
 
 use crate::{
     entries::{file_context::FileContext, open_files::OpenFiles},
-    upkeep::purge::{SLICE, remove_entries},
+    upkeep::removal::{SLICE, remove_entries},
 };
-use forebay_cache::{CacheKey, Footprint};
-use forebay_store::{Disk, StoreError, VolumeId};
+use forebay_cache::{CacheKey, Footprint, Goal, Scope};
+use forebay_store::{Disk, StoreError, VolumeId, VolumeInfo};
 use forebay_types::PurgeReason;
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -20,6 +20,33 @@ const CANDIDATES_MAX: usize = 10_000;
 
 /// Entries by the time of their last use, in seconds of the Unix epoch.
 type Candidates = BTreeMap<(i64, CacheKey), Footprint>;
+
+/// What `goals` require of each of `volumes`; goals that no disk is named in require it of the one with most entries.
+pub(crate) fn by_volume(volumes: &[VolumeInfo], goals: &[Goal]) -> BTreeMap<VolumeId, Footprint> {
+    let used = |volume: &VolumeInfo| volume.space.map_or(0, |space| space.total_bytes.saturating_sub(space.free_bytes));
+    let fullest = volumes.iter().filter(|volume| volume.health.is_online()).max_by_key(|volume| used(volume));
+    let mut by_volume = BTreeMap::new();
+    for goal in goals {
+        let volume = match goal.scope {
+            Scope::Disk(disk) => Some(VolumeId(disk)),
+            Scope::All | Scope::Quota(_) => fullest.map(|volume| volume.id),
+        };
+        if let Some(volume) = volume {
+            let (of_quotas, others) = by_volume.entry(volume).or_insert((Footprint::ZERO, Footprint::ZERO));
+            // An entry that goes counts for all goals, but lies in one quota.
+            match goal.scope {
+                Scope::Quota(_) => *of_quotas += goal.to_free,
+                Scope::All | Scope::Disk(_) => *others = larger(*others, goal.to_free),
+            }
+        }
+    }
+    by_volume.into_iter().map(|(volume, (of_quotas, others))| (volume, larger(of_quotas, others))).collect()
+}
+
+/// The larger number of bytes, and of inodes.
+fn larger(one: Footprint, other: Footprint) -> Footprint {
+    Footprint { bytes: one.bytes.max(other.bytes), inodes: one.inodes.max(other.inodes) }
+}
 
 /// Removes entries of `volume` until `to_free` is free: those used least recently of those that a walk finds. Pins, which only the
 /// index has, do not count. Returns how many, and the space they took. Blocking.

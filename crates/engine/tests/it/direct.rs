@@ -176,7 +176,7 @@ fn a_client_that_leaves_while_it_is_looked_for_the_file_has_closed_it() {
 fn a_file_that_was_left_to_a_client_is_not_removed_until_its_lease_ends() {
     let root = tempfile::tempdir().unwrap();
     run(async {
-        let house = house(root.path(), Duration::from_millis(50));
+        let house = house(root.path(), Duration::from_secs(3));
         let path = filled(&house).await;
         let mut reader = fs::File::open(&path).unwrap();
         assert!(matches!(house.engine.evict(&key(), false).await, Ok(Evicted::Open)));

@@ -1,6 +1,7 @@
 //! Disks that fail, files that change, and paths that lead nowhere.
 
 use crate::house::{BLOCK, House, caller, check, collect, options, request, run, until};
+use forebay_cache::CacheKey;
 use forebay_engine::{Error, Options, WritePolicy};
 use forebay_origin::OriginError;
 use forebay_testkit::MemoryOrigin;
@@ -76,6 +77,36 @@ fn data_that_cannot_be_synced_is_not_trusted_again() {
         house.faults.sync_fails.store(false, SeqCst);
         check(&house.open("/f").await, ByteRange::at(0, MIB)).await;
         assert_eq!(house.origin.opens(), 2);
+    });
+}
+
+#[test]
+fn a_quota_that_a_sync_finds_exceeded_is_a_full_disk() {
+    run(async {
+        let root = tempfile::tempdir().unwrap();
+        let options = Options { disk_pause: Duration::from_secs(3600), ..options() };
+        let house = House::build_with(root.path(), MemoryOrigin::new(MIB), options);
+        house.faults.sync_finds_no_room.store(true, SeqCst);
+        check(&house.open("/f").await, ByteRange::at(0, MIB)).await;
+        until(|| house.faults.syncs.load(SeqCst) > 0).await;
+        until(|| !root.path().join("f").exists()).await;
+        let metrics = house.engine.metrics().render().unwrap();
+        assert!(metrics.contains("forebay_disk_errors_total{operation=\"sync\"} 0\n"), "{metrics}");
+    });
+}
+
+#[test]
+fn an_eviction_that_fails_is_an_error() {
+    run(async {
+        let root = tempfile::tempdir().unwrap();
+        let house = House::build(root.path(), MIB);
+        let handle = house.open("/f").await;
+        check(&handle, ByteRange::at(0, MIB)).await;
+        until(|| handle.hit(ByteRange::at(0, MIB)).is_some()).await;
+        house.faults.read_only.store(true, SeqCst);
+        let evicted = house.engine.evict(&CacheKey::from_text("/f").unwrap(), true).await;
+        assert!(matches!(evicted, Err(Error::Disk { .. })));
+        assert!(root.path().join("f").exists());
     });
 }
 

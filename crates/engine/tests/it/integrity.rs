@@ -78,7 +78,11 @@ fn a_file_that_is_opened_again_is_not_checked_again() {
         let root = tempfile::tempdir().unwrap();
         let house = House::build(root.path(), MIB);
         check(&house.open("/f").await, WHOLE).await;
-        until(|| root.path().join("f.cinfo").exists() && open_data_files(root.path()) == 0).await;
+        let is_recorded = || {
+            let record = fs::read(root.path().join("f.cinfo"));
+            record.is_ok_and(|record| Cinfo::decode(&record).is_ok_and(|record| record.is_complete()))
+        };
+        until(|| is_recorded() && open_data_files(root.path()) == 0).await;
         assert!(house.open("/f").await.hit(WHOLE).is_some());
         assert_eq!(checked(&house, BlockCheck::Learned), 0);
     });

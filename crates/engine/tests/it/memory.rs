@@ -146,7 +146,7 @@ async fn share_one_fetch_of_each_block() -> bool {
 
 #[test]
 fn readers_that_take_nothing_hold_a_part_of_the_memory() {
-    run(async {
+    run_virtual(async {
         let root = tempfile::tempdir().unwrap();
         let budget_bytes = 4 * MIB;
         let house = House::build_with(root.path(), MemoryOrigin::new(2 * MIB), Options { budget_bytes, ..options() });

@@ -8,7 +8,7 @@ use forebay_origin::{OriginError, RefusalKind};
 use forebay_telemetry::CheckResult;
 use forebay_testkit::MemoryOrigin;
 use forebay_types::ByteRange;
-use std::{path::Path, time::Duration};
+use std::{path::Path, sync::atomic::Ordering::SeqCst, time::Duration};
 
 const SIZE: u64 = 16 * BLOCK;
 const WHOLE: ByteRange = ByteRange::at(0, SIZE);
@@ -69,6 +69,30 @@ fn immutable_files_are_never_asked_for() {
         house.origin.script(|script| script.stat_error = Some(unreachable()));
         assert!(read(&house.open("/f").await, WHOLE).await.unwrap() == content(0, WHOLE));
         assert_eq!((house.origin.opens(), house.origin.stats()), (1, 0));
+    });
+}
+
+#[test]
+fn an_outdated_copy_that_cannot_be_removed_is_read_past() {
+    run(async {
+        let root = tempfile::tempdir().unwrap();
+        let house = house(root.path(), each_open());
+        keep(&house, "/f").await;
+        change(&house, 1);
+        house.faults.read_only.store(true, SeqCst);
+        for _ in 0..2 {
+            assert!(read(&house.open("/f").await, WHOLE).await.unwrap() == content(1, WHOLE));
+        }
+        assert!(root.path().join("f").exists());
+        house.faults.read_only.store(false, SeqCst);
+        // The pause of the disk after its failures has to end first.
+        loop {
+            let handle = house.open("/f").await;
+            assert!(read(&handle, WHOLE).await.unwrap() == content(1, WHOLE));
+            if handle.hit(WHOLE).is_some() {
+                break;
+            }
+        }
     });
 }
 
@@ -385,7 +409,8 @@ fn a_stat_respects_validity() {
 fn a_missing_file_costs_one_question() {
     run(async {
         let root = tempfile::tempdir().unwrap();
-        let house = house(root.path(), DecisionOptions::default());
+        let negative_time = Duration::from_secs(600);
+        let house = house(root.path(), DecisionOptions { negative_time, ..DecisionOptions::default() });
         house.origin.script(|script| {
             script.open_error = Some(MemoryOrigin::no_such_file());
             script.stat_error = Some(MemoryOrigin::no_such_file());
