@@ -4,16 +4,21 @@ use crate::tune::tune;
 use forebay_types::Endpoint;
 use std::{
     io,
-    net::{IpAddr, SocketAddr},
+    net::{IpAddr, SocketAddr, ToSocketAddrs},
     time::Duration,
 };
 use tokio::{
     net::{TcpSocket, TcpStream},
+    sync::Semaphore,
     time::{Instant, timeout_at},
 };
 
 /// Most addresses of one host that are tried.
 pub const ADDRESSES_MAX: usize = 16;
+
+/// Look-ups of names at the same time. Each has a thread of those that also work for the disks, and name servers that do not answer keep
+/// it for half a minute.
+static LOOKUPS: Semaphore = Semaphore::const_new(64);
 
 /// Why no connection could be made. A retry can help: hosts and name servers recover.
 #[derive(Debug, thiserror::Error)]
@@ -77,13 +82,8 @@ async fn connect_by(
     let deadline = Instant::now() + limit;
     let timed_out = || ConnectError::TimedOut { endpoint: endpoint.clone(), limit };
     let unresolved = |source| ConnectError::Resolve { endpoint: endpoint.clone(), source };
-    let mut addresses: Vec<SocketAddr> =
-        timeout_at(deadline, tokio::net::lookup_host((endpoint.host(), endpoint.port())))
-            .await
-            .map_err(|_| timed_out())?
-            .map_err(unresolved)?
-            .take(ADDRESSES_MAX)
-            .collect();
+    let mut addresses =
+        timeout_at(deadline, addresses_of(endpoint)).await.map_err(|_| timed_out())?.map_err(unresolved)?;
     let Some(&first) = addresses.first() else {
         return Err(unresolved(io::Error::new(io::ErrorKind::NotFound, "the host name has no address")));
     };
@@ -95,6 +95,22 @@ async fn connect_by(
         Some((address, source)) => ConnectError::Refused { endpoint: endpoint.clone(), address, source },
         None => timed_out(),
     })
+}
+
+/// The addresses of a host, at most [`ADDRESSES_MAX`].
+async fn addresses_of(endpoint: &Endpoint) -> io::Result<Vec<SocketAddr>> {
+    if let Ok(address) = endpoint.host().parse::<IpAddr>() {
+        return Ok(vec![(address, endpoint.port()).into()]);
+    }
+    let place = LOOKUPS.acquire().await.map_err(io::Error::other)?;
+    let name = (endpoint.host().to_owned(), endpoint.port());
+    let found = tokio::task::spawn_blocking(move || {
+        // Held by the thread: the caller may have given up.
+        let _place = place;
+        let (host, port) = name;
+        Ok((host.as_str(), port).to_socket_addrs()?.take(ADDRESSES_MAX).collect())
+    });
+    found.await.map_err(io::Error::other)?
 }
 
 /// The first successful connection to one of `addresses`, otherwise the last error; `None` if none answered.
@@ -197,7 +213,7 @@ mod tests {
         let silent_address = silent.local_addr().unwrap();
         let _fills_the_backlog = TcpStream::connect(silent_address).await.unwrap();
         let listener = Listener::bind("127.0.0.1:0".parse().unwrap()).unwrap();
-        let deadline = Instant::now() + Duration::from_secs(1);
+        let deadline = Instant::now() + Duration::from_secs(10);
         let stream = connect_any(None, &[silent_address, listener.address()], deadline).await.unwrap();
         assert_eq!(stream.peer_addr().unwrap(), listener.address());
     }

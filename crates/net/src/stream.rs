@@ -36,6 +36,13 @@ struct Tls {
 /// Bytes encrypted before they are sent: several records per system call, few enough to stay in the processor's cache.
 const ENCRYPT_LEN: usize = 64 << 10;
 
+/// Takes of the socket without a byte for the reader before it yields: records of the protocol itself, as those that renew keys, may come
+/// without end.
+const ROUNDS_MAX: usize = 4;
+
+/// Encrypted bytes that may wait to be sent while the peer is read from.
+const UNSENT_LEN_MAX: usize = 1 << 20;
+
 impl From<TcpStream> for Stream {
     fn from(socket: TcpStream) -> Self {
         Self { socket, tls: None }
@@ -107,16 +114,17 @@ impl Stream {
     pub fn try_receive(&self, target: &mut impl BufMut) -> io::Result<Option<usize>> {
         let Some(tls) = &self.tls else { return would_block_as_none(self.socket.try_read_buf(target)) };
         let mut session = tls.session.lock();
-        loop {
+        for round in 0..=ROUNDS_MAX {
             let read = session.append_to(target);
             answer(&self.socket, &mut session)?;
             if let Some(len) = read? {
                 return Ok(Some(len));
             }
-            if !take_in(&self.socket, &mut session)? {
-                return Ok(None);
+            if round == ROUNDS_MAX || !take_in(&self.socket, &mut session)? {
+                break;
             }
         }
+        Ok(None)
     }
 
     /// Waits until [`Self::try_receive`] may succeed, after it returned `None`.
@@ -201,7 +209,10 @@ impl Tls {
         room: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let session = self.session.get_mut();
-        while room.remaining() > 0 {
+        if room.remaining() == 0 {
+            return Poll::Ready(Ok(()));
+        }
+        for _ in 0..ROUNDS_MAX {
             let read = session.read(room.initialize_unfilled());
             answer(socket, session)?;
             if let Some(len) = read? {
@@ -212,7 +223,8 @@ impl Tls {
                 ready!(socket.poll_read_ready(context))?;
             }
         }
-        Poll::Ready(Ok(()))
+        context.waker().wake_by_ref();
+        Poll::Pending
     }
 
     /// Encrypts a piece of `bytes`. It is sent together with those after it, or by a flush: the libraries write each frame in several
@@ -269,7 +281,14 @@ fn take_in(socket: &TcpStream, session: &mut TlsSession) -> io::Result<bool> {
 
 /// Sends records caused by reading, without waiting; the rest is sent with the next data.
 fn answer(socket: &TcpStream, session: &mut TlsSession) -> io::Result<()> {
-    if session.wire_mut().unsent().is_empty() { Ok(()) } else { send_encrypted(socket, session).map(drop) }
+    if session.wire_mut().unsent().is_empty() {
+        return Ok(());
+    }
+    send_encrypted(socket, session)?;
+    if session.wire_mut().unsent().len() > UNSENT_LEN_MAX {
+        return Err(io::Error::other("TLS: the peer sends records to be answered, and takes no answer"));
+    }
+    Ok(())
 }
 
 /// Sends encrypted bytes without waiting; returns whether all were sent.
@@ -324,6 +343,10 @@ impl AsyncWrite for Stream {
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if let Some(tls) = &mut self.tls {
+            // Without it the peer cannot distinguish the end from a connection that was cut (RFC 8446, 6.1).
+            tls.session.get_mut().close();
+        }
         ready!(self.as_mut().poll_flush(context))?;
         Pin::new(&mut self.socket).poll_shutdown(context)
     }

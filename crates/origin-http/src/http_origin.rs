@@ -6,8 +6,9 @@ use crate::{
         facts::{is_identity, size_in, validator_in},
         multistatus::{self, Resource},
     },
-    exchange::{Answer, Client, Failure, protocol},
+    exchange::{Client, Failure, protocol},
     file::{Begun, HttpFile},
+    head::{Head, is_directory},
     options::{FAILED_JOINS_MAX, LISTING_LEN_MAX, OPENINGS_MAX, Options, PREPARED, PREPARED_LEN_MIN, REQUESTS_MAX},
     pool::Pool,
     request::Question,
@@ -31,21 +32,18 @@ pub struct HttpOrigin {
     pub(crate) client: Arc<Client>,
     label: String,
     /// Cleared when the origin has refused a request of WebDAV.
-    has_webdav: AtomicBool,
+    pub(crate) has_webdav: AtomicBool,
     /// Cleared when the origin has sent bytes without a validator.
     opens_by_reading: AtomicBool,
+    /// Set while the origin answers `HEAD` without a validator: the time of change is a property then.
+    pub(crate) heads_lack_validators: AtomicBool,
+    /// Set when the origin has stated one: without it a copy would pass for another content.
+    pub(crate) has_times: AtomicBool,
     /// Set when the origin has redirected an open.
     is_door: AtomicBool,
     turns: Arc<Semaphore>,
     /// Turns of opens whose answers have bytes for a reader. Not those of reads: some clients open files and read nothing.
     openings: Arc<Semaphore>,
-}
-
-/// Size and validator of a file, and the URL that gave them.
-struct Head {
-    size: u64,
-    validator: Validator,
-    target: Target,
 }
 
 impl HttpOrigin {
@@ -63,17 +61,17 @@ impl HttpOrigin {
         let client = Arc::new(client);
         let [turns, openings] = [REQUESTS_MAX, OPENINGS_MAX].map(|count| Arc::new(Semaphore::new(count)));
         let [has_webdav, opens_by_reading] = [true, true].map(AtomicBool::new);
-        Self { client, label, has_webdav, opens_by_reading, is_door: AtomicBool::new(false), turns, openings }
+        let [heads_lack_validators, has_times, is_door] = [false; 3].map(AtomicBool::new);
+        Self { client, label, has_webdav, opens_by_reading, heads_lack_validators, has_times, is_door, turns, openings }
     }
 
     async fn open_file(&self, path: &OriginPath, first: ByteRange) -> Result<HttpFile, OriginError> {
         let attempt = |server, deadline| self.begin(server, path, first, deadline);
         let ((Head { size, validator, target }, begun), server) = match self.client.with_servers(attempt).await {
             Err(OriginError::Refused { endpoint, kind: RefusalKind::NotFound, .. })
-                if self.is_s3() && self.has_objects_below(path).await? =>
+                if self.is_s3() && self.is_prefix(path).await? =>
             {
-                let text = "it is a directory".to_owned();
-                return Err(OriginError::Refused { endpoint, kind: RefusalKind::IsDirectory, text });
+                return Err(is_directory(endpoint));
             }
             opened => opened?,
         };
@@ -126,8 +124,8 @@ impl HttpOrigin {
         self.read_head(answer).await.map(|head| (head, None))
     }
 
-    /// The head of a file whose bytes come without a validator, as from XrdHttp and pools of dCache. Copies are compared with what `HEAD`
-    /// states, so this has to come from there too.
+    /// The head of a file whose bytes come without a validator, as from XrdHttp and pools of dCache. Copies are compared with what
+    /// [`Self::head`] finds, so this has to come from there too.
     async fn head_beside(
         &self,
         begun: Begun,
@@ -138,46 +136,13 @@ impl HttpOrigin {
     ) -> Result<(Head, Option<Begun>), Failure> {
         self.opens_by_reading.store(false, Relaxed);
         let head = self.head(server, path, deadline).await?;
-        // Of two sizes the bytes may be those of the other content.
-        let begun = (head.size == size).then_some(begun);
+        // The bytes are older than the validator, and may be those of another content.
+        let begun = (head.size == size && head.validator.is_empty()).then_some(begun);
         Ok((head, begun))
     }
 
-    /// Size and validator of a file, by `HEAD`, or by its first byte where that is not possible.
-    async fn head(&self, server: &OriginId, path: &OriginPath, deadline: Instant) -> Result<Head, Failure> {
-        let target = Target::new(server, path);
-        let answer = self.client.ask(&target, path, &Question::Head, deadline).await?;
-        // Presigned URLs are for one method; some servers compute a length only when they send bytes.
-        let needs_bytes = matches!(answer.status.as_u16(), 403 | 405 | 501)
-            || (answer.status.is_success() && size_in(&answer.headers).is_none());
-        if !needs_bytes {
-            return self.read_head(answer).await;
-        }
-        answer.body.finish().await;
-        let first_byte = Question::Get { ranges: vec![ByteRange::at(0, 1)], etag: None };
-        let answer = self.client.ask(&target, path, &first_byte, deadline).await?;
-        self.read_head(answer).await
-    }
-
-    async fn read_head(&self, answer: Answer) -> Result<Head, Failure> {
-        let endpoint = answer.endpoint().clone();
-        if answer.is_of_directory() {
-            let text = "it is a directory".to_owned();
-            return Err(OriginError::Refused { endpoint, kind: RefusalKind::IsDirectory, text }.into());
-        }
-        let is_empty = answer.status == StatusCode::RANGE_NOT_SATISFIABLE;
-        if !answer.status.is_success() && !is_empty {
-            return Err(answer.refuse(&self.client.options).await);
-        }
-        let size = if is_empty { Some(0) } else { size_in(&answer.headers) };
-        let size = size.ok_or_else(|| protocol(&endpoint, "it does not state the size of the file"))?;
-        let head = Head { size, validator: validator_in(&answer.headers), target: answer.target.clone() };
-        answer.body.finish().await;
-        Ok(head)
-    }
-
     /// The properties of a path, or of it and the entries below it.
-    async fn properties(
+    pub(crate) async fn properties(
         &self,
         server: &OriginId,
         path: &OriginPath,
@@ -191,9 +156,12 @@ impl HttpOrigin {
         }
         let answer = self.client.ask(&target, path, question, deadline).await?;
         if answer.status != StatusCode::MULTI_STATUS {
-            let is_known = matches!(answer.status.as_u16(), 401 | 403 | 404 | 408 | 410 | 429 | 500..=599);
-            if !is_known || answer.status == StatusCode::NOT_IMPLEMENTED {
-                self.has_webdav.store(false, Relaxed);
+            let is_known = matches!(answer.status.as_u16(), 401 | 403 | 404 | 408 | 410 | 429 | 500 | 502..=599);
+            if !is_known {
+                // Other answers are to this question alone, for example that the name is too long.
+                if answer.status.is_success() || matches!(answer.status.as_u16(), 405 | 501) {
+                    self.has_webdav.store(false, Relaxed);
+                }
                 answer.body.finish().await;
                 return Err(unsupported(&target).into());
             }
@@ -221,21 +189,20 @@ impl HttpOrigin {
         match self.client.with_servers(attempt).await {
             // A bucket has keys, and directories are what they begin with.
             Err(error) if self.is_s3() && error.refusal().is_some_and(may_be_prefix) => {
-                let is_directory = self.has_objects_below(path).await?;
+                let is_directory = self.is_prefix(path).await?;
                 if is_directory { Ok((stat_of_directory(), Validator::default())) } else { Err(error) }
             }
             Ok((Head { size, validator, .. }, _)) => {
-                // XrdHttp answers with the size of a directory as with that of a file, and without validators.
-                if validator.is_empty() && !self.is_s3() && self.has_webdav.load(Relaxed) {
-                    match self.stat_by_webdav(path).await {
-                        Err(error) if error.refusal() == Some(RefusalKind::Unsupported) => {}
-                        answered => return answered.map(|stat| (stat, validator)),
-                    }
-                }
                 let resource = Resource { size: Some(size), mtime: validator.mtime(), ..Resource::default() };
                 Ok((stat_of(&resource), validator))
             }
             Err(error) if error.refusal() == Some(RefusalKind::IsDirectory) => {
+                // Its properties have shown that, and have its time of change.
+                if self.heads_lack_validators.load(Relaxed)
+                    && let Ok(stat) = self.stat_by_webdav(path).await
+                {
+                    return Ok((stat, Validator::default()));
+                }
                 Ok((stat_of(&Resource { is_directory: true, ..Resource::default() }), Validator::default()))
             }
             Err(error) => Err(error),

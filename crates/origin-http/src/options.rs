@@ -53,6 +53,8 @@ pub struct PoolOptions {
     pub connect_timeout: Duration,
     /// How long an unused connection is kept: 15 s. Servers of this field close theirs after 5 to 300 s.
     pub idle_timeout: Duration,
+    /// How long an unreachable server is skipped if there is another one: 30 s.
+    pub circuit_time: Duration,
     /// The user name where a credential proves nothing; it is not sent over HTTP.
     pub username: String,
     /// Where this process listens: no connections are made to there.
@@ -64,13 +66,14 @@ impl Default for PoolOptions {
         Self {
             connect_timeout: Duration::from_secs(10),
             idle_timeout: Duration::from_secs(15),
+            circuit_time: Duration::from_secs(30),
             username: "forebay".to_owned(),
             own: OwnAddresses::default(),
         }
     }
 }
 
-/// Requests under way at one origin. Each has a connection of its own; more wait for their turn.
+/// Reads under way at one origin. Each has a connection of its own; more wait for their turn.
 pub(crate) const REQUESTS_MAX: usize = 16;
 
 /// How long the bytes that came with an open are kept for its reader.

@@ -58,6 +58,14 @@ impl HttpOrigin {
         Ok(!self.client.with_servers(attempt).await?.0.is_empty())
     }
 
+    /// Whether a path without a key is a directory. If the server refuses the listing, its first answer counts.
+    pub(crate) async fn is_prefix(&self, path: &OriginPath) -> Result<bool, OriginError> {
+        match self.has_objects_below(path).await {
+            Err(error) if error.refusal().is_some_and(|kind| !kind.is_retryable()) => Ok(false),
+            answered => answered,
+        }
+    }
+
     /// The entries of a directory; none is one that does not exist.
     pub(crate) async fn list_objects(&self, path: &OriginPath) -> Result<Vec<DirEntry>, OriginError> {
         let attempt = |server, deadline| self.all_objects(server, path, deadline);

@@ -9,10 +9,18 @@ use forebay_types::OriginId;
 use std::{sync::atomic::Ordering::Relaxed, time::Duration};
 use tokio::time::{Instant, sleep};
 
+/// The order in which the servers of a list are asked.
+pub(crate) struct Order {
+    /// Places in the list.
+    places: Vec<usize>,
+    /// How many of these are asked before those that could not be reached lately.
+    reachable: usize,
+}
+
 /// Which server to ask next after a failure, and when.
 pub(crate) struct Attempts<'a> {
     options: &'a Options,
-    servers: usize,
+    order: Order,
     count: u32,
     failures: u32,
     rounds: u32,
@@ -20,11 +28,23 @@ pub(crate) struct Attempts<'a> {
     deadline: Instant,
 }
 
+impl Order {
+    /// That of the list.
+    pub(crate) fn of_list(servers: usize) -> Self {
+        Self { places: (0..servers).collect(), reachable: servers }
+    }
+}
+
 impl<'a> Attempts<'a> {
-    /// `count` attempts, beginning with the server at the position `first` of `servers`.
-    pub(crate) fn new(options: &'a Options, servers: usize, first: usize, count: u32) -> Self {
+    /// `count` attempts at the servers of `order`.
+    pub(crate) fn new(options: &'a Options, order: Order, count: u32) -> Self {
         let deadline = Instant::now() + options.deadline;
-        Self { options, servers, count, failures: 0, rounds: 0, current: first % servers.max(1), deadline }
+        Self { options, order, count, failures: 0, rounds: 0, current: 0, deadline }
+    }
+
+    /// The place in the list of the server to ask.
+    fn place(&self) -> usize {
+        self.order.places.get(self.current).copied().unwrap_or_default()
     }
 
     pub(crate) const fn deadline(&self) -> Instant {
@@ -43,15 +63,16 @@ impl<'a> Attempts<'a> {
     /// The failure's own error when it is final or no attempt is left.
     pub(crate) async fn after(&mut self, failure: Failure, moves_on: bool) -> Result<(), OriginError> {
         self.failures += 1;
-        let is_last = self.failures >= self.count.max(u32::try_from(self.servers).unwrap_or(u32::MAX));
-        let others_left = moves_on && usize::try_from(self.failures).is_ok_and(|asked| asked < self.servers);
+        let servers = self.order.places.len();
+        let is_last = self.failures >= self.count.max(u32::try_from(servers).unwrap_or(u32::MAX));
+        let others_left = moves_on && usize::try_from(self.failures).is_ok_and(|asked| asked < self.order.reachable);
         // Another server may accept what this one refuses; a second round would only repeat the answers.
         let may_help = failure.error.is_retryable() || (others_left && concerns_one_server(&failure.error));
         if is_last || !may_help {
             return Err(failure.error);
         }
         if moves_on {
-            self.current = (self.current + 1) % self.servers;
+            self.current = (self.current + 1) % servers.max(1);
         }
         let own_pause = if others_left { Duration::ZERO } else { self.next_pause() };
         // A server that says when to come again is asked then, unless there is another one.
@@ -83,14 +104,14 @@ impl Client {
         F: Future<Output = Result<T, Failure>>,
     {
         let preferred = self.named_by.as_ref().map(|named_by| &named_by.preferred);
-        let first = preferred.map_or(0, |preferred| preferred.load(Relaxed));
-        let mut attempts = Attempts::new(&self.options, self.count(), first, self.options.attempts);
+        let order = self.order_from(preferred.map_or(0, |preferred| preferred.load(Relaxed)));
+        let mut attempts = Attempts::new(&self.options, order, self.options.attempts);
         loop {
-            let server = self.server(attempts.current);
+            let server = self.server(attempts.place());
             match attempt(server, attempts.deadline()).await {
                 Ok(done) => {
                     if let Some(preferred) = preferred {
-                        preferred.store(attempts.current, Relaxed);
+                        preferred.store(attempts.place(), Relaxed);
                     }
                     return Ok((done, server));
                 }
@@ -100,6 +121,17 @@ impl Client {
                 }
             }
         }
+    }
+
+    /// The servers from the place `first` on, those that could not be reached lately last.
+    fn order_from(&self, first: usize) -> Order {
+        let (count, now) = (self.count(), Instant::now());
+        let is_reachable = |place: &usize| !self.pool.circuit.is_open(&self.server(*place).endpoint, now);
+        let (mut places, unreachable): (Vec<_>, Vec<_>) =
+            (0..count).map(|step| (first + step) % count).partition(is_reachable);
+        let reachable = if places.is_empty() { count } else { places.len() };
+        places.extend(unreachable);
+        Order { places, reachable }
     }
 
     pub(crate) const fn count(&self) -> usize {

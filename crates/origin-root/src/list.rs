@@ -112,8 +112,22 @@ impl Listing {
         let mut members = BTreeSet::new();
         let mut seen = BTreeSet::from([manager.clone()]);
         let mut managers = VecDeque::from([manager.clone()]);
+        let first = manager;
         while let Some(manager) = managers.pop_front() {
-            let Arrival { body, connection, .. } = self.ask(&manager, &self.path, Question::Locate).await?;
+            let Arrival { body, connection, .. } = match self.ask(&manager, &self.path, Question::Locate).await {
+                Ok(arrival) => arrival,
+                // Below the first one a part is missing, as with data servers.
+                Err(error) if manager != *first => {
+                    if error.is_not_found() {
+                        refused = refused.or(Some(error));
+                    } else {
+                        tracing::warn!(%error, "a server's part is missing from a listing");
+                        refused = Some(error);
+                    }
+                    continue;
+                }
+                Err(error) => return Err(error),
+            };
             let locations = Location::parse_all(&body).map_err(|error| protocol(&connection, error))?;
             for Location { kind, endpoint, .. } in locations {
                 let endpoint = reachable(&endpoint);

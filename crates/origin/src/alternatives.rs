@@ -208,7 +208,7 @@ impl State {
             failures += 1;
             // Each member gets one chance: its own client has tried again already.
             let is_last = failures >= self.alternatives.members.len() || rest.is_empty();
-            let next = if is_last || !error.is_retryable() { None } else { self.reopen(&opened).await };
+            let next = if is_last || !error.is_retryable() { None } else { reopen(&self, &opened).await };
             let Some(next) = next else {
                 // The receiver may have gone: then there is no reader to notify.
                 let _ = sender.send(Err(error));
@@ -248,6 +248,12 @@ impl State {
         }
         None
     }
+}
+
+/// As [`State::reopen`], in a task of its own: a reader may not poll its stream for long, and others may wait for the same connection.
+async fn reopen(state: &Arc<State>, failed: &Opened) -> Option<Opened> {
+    let (state, failed) = (Arc::clone(state), failed.clone());
+    tokio::spawn(async move { state.reopen(&failed).await }).await.ok().flatten()
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@
 //! one attempt.
 
 mod alternatives;
+mod circuit;
 mod delegated_credentials;
 mod detach_on_drop;
 mod error;
@@ -17,6 +18,7 @@ mod shown_credentials;
 mod single_flight;
 
 pub use alternatives::Alternatives;
+pub use circuit::Circuit;
 pub use delegated_credentials::DelegatedCredentials;
 pub use detach_on_drop::DetachOnDrop;
 pub use error::OriginError;

@@ -9,7 +9,7 @@ use crate::{
     },
     exchange::Answer,
     options::FAILED_JOINS_MAX,
-    servers::Attempts,
+    servers::{Attempts, Order},
 };
 use bytes::Bytes;
 use forebay_origin::{OriginError, count_failure};
@@ -62,7 +62,7 @@ impl JoinedRead {
         let first = self.reads.first_mut()?;
         let (server, kept) = (first.server, first.kept.take());
         let ranges = merged(self.reads.iter().map(|read| read.rest));
-        let deadline = Attempts::new(&shared.client.options, 1, 0, 1).deadline();
+        let deadline = Attempts::new(&shared.client.options, Order::of_list(1), 1).deadline();
         let asked = tokio::select! {
             asked = shared.ask(server, kept, ranges, deadline) => asked,
             () = all_left(&self.reads) => return None,

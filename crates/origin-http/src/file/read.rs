@@ -9,7 +9,7 @@ use crate::{
     exchange::{Answer, Failure, protocol},
     options::SKIP_MAX,
     pool::Connection,
-    servers::Attempts,
+    servers::{Attempts, Order},
 };
 use bytes::Bytes;
 use forebay_origin::{Chunk, Chunks, OriginError, count_failure};
@@ -97,7 +97,7 @@ impl RangeRead {
     pub(super) async fn run(mut self) {
         let shared = Arc::clone(&self.shared);
         let options = &shared.client.options;
-        let mut attempts = Attempts::new(options, shared.client.count(), 0, options.read_attempts);
+        let mut attempts = Attempts::new(options, Order::of_list(shared.client.count()), options.read_attempts);
         while !self.rest.is_empty() {
             let before = self.rest.start();
             let failure = match self.attempt(&attempts).await {

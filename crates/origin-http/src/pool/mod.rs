@@ -7,7 +7,7 @@ use bytes::Bytes;
 use connections::{Connected, Connections};
 use forebay_auth::CredentialSource;
 use forebay_net::{Stream, TlsConnector, TlsError};
-use forebay_origin::{OriginError, Redirected, ShownCredentials, reach};
+use forebay_origin::{Circuit, OriginError, Redirected, ShownCredentials, reach};
 use forebay_types::{Endpoint, OriginId, Scheme};
 use http_body_util::Empty;
 use hyper::client::conn::http1::{self, SendRequest};
@@ -34,6 +34,8 @@ pub struct Pool {
     /// `None` when connections cannot be encrypted.
     tls: Option<TlsConnector>,
     pub(crate) shown: ShownCredentials,
+    /// Servers that could not be reached lately.
+    pub(crate) circuit: Circuit,
     connections: Mutex<Connections>,
     is_swept: AtomicBool,
 }
@@ -86,7 +88,8 @@ impl Pool {
 
     fn with(options: PoolOptions, tls: Option<TlsConnector>, shown: ShownCredentials) -> Arc<Self> {
         let (connections, is_swept) = Default::default();
-        Arc::new(Self { options, tls, shown, connections, is_swept })
+        let circuit = Circuit::new(options.circuit_time);
+        Arc::new(Self { options, tls, shown, circuit, connections, is_swept })
     }
 
     /// An unused connection to `server`.
@@ -109,7 +112,9 @@ impl Pool {
     ) -> Result<Connection, OriginError> {
         let contact = Contact { server: server.clone(), may_be_here: redirect.is_none() };
         if !may_reuse {
-            return self.dial(contact, redirect.cloned()).await;
+            let connected = self.dial(contact.clone(), redirect.cloned()).await;
+            self.note_reached(&connected, &contact);
+            return connected;
         }
         let (connected, is_to_dial) = {
             let mut connections = self.connections.lock();
@@ -147,6 +152,7 @@ impl Pool {
         let mut dial = Dial { pool: Arc::clone(self), contact, has_ended: false };
         tokio::spawn(async move {
             let connected = dial.pool.dial(dial.contact.clone(), redirect).await;
+            dial.pool.note_reached(&connected, &dial.contact);
             dial.end(connected);
         });
     }
@@ -154,6 +160,15 @@ impl Pool {
     fn sweep_if(self: &Arc<Self>, is_kept: bool) {
         if is_kept && !self.is_swept.swap(true, Ordering::Relaxed) {
             tokio::spawn(sweep(Arc::downgrade(self)));
+        }
+    }
+
+    fn note_reached(&self, connected: &Connected, contact: &Contact) {
+        let endpoint = &contact.server.endpoint;
+        match connected {
+            Ok(_) => self.circuit.close(endpoint),
+            Err(OriginError::Unreachable { .. }) => self.circuit.trip(endpoint, Instant::now()),
+            Err(_) => {}
         }
     }
 

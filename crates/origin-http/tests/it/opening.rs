@@ -3,6 +3,7 @@
 use crate::scripted::{Reply, Server, origin_of, path};
 use forebay_origin::{ListDetail, Origin, OriginError, RefusalKind};
 use forebay_types::FileKind;
+use tokio::net::TcpListener;
 
 fn not_found() -> Reply {
     Reply::new("404 Not Found", "Content-Length: 0", b"")
@@ -17,6 +18,41 @@ async fn the_identity_of_a_file_is_that_of_its_head() {
     assert_eq!(file.identity().validator.to_string(), "mtime:784111777 etag:\"x\"");
     assert_eq!(file.identity().origin.to_string(), format!("http://{}/base", server.address));
     assert_eq!(server.requests(), ["HEAD /base/a%20b"]);
+}
+
+/// As XrdHttp 5.5 answers: `HEAD` has the size alone, also that of a directory.
+#[tokio::test]
+async fn without_a_validator_in_head_the_time_of_change_is_a_property() {
+    let server = Server::start(|seen| {
+        let kind = if seen.target == "/base/d" { "<D:iscollection>1</D:iscollection>" } else { "" };
+        let size = if seen.target == "/base/grown" { 43 } else { 42 };
+        let xml = format!(
+            "<D:multistatus xmlns:D=\"DAV:\"><D:response><D:href>/</D:href><D:propstat><D:prop>{kind}\
+             <D:getcontentlength>{size}</D:getcontentlength><D:getlastmodified>Sun, 06 Nov 1994 08:49:37 GMT</D:getlastmodified>\
+             </D:prop><D:status>HTTP/1.1 200 OK</D:status></D:propstat></D:response></D:multistatus>"
+        );
+        match (seen.method.as_str(), seen.target.as_str()) {
+            ("PROPFIND", "/base/denied") => Reply::new("403 Forbidden", "Content-Length: 0", b""),
+            ("PROPFIND", "/base/long") => Reply::new("414 URI Too Long", "Content-Length: 0", b""),
+            ("PROPFIND", _) => {
+                Reply::new("207 Multi-Status", &format!("Content-Length: {}", xml.len()), xml.as_bytes())
+            }
+            _ => Reply::new("200 OK", "Content-Length: 42", b""),
+        }
+    })
+    .await;
+    let origin = server.origin();
+    let validator = async |lfn| origin.open(&path(lfn)).await.unwrap().identity().validator.to_string();
+    assert_eq!(validator("/f").await, "mtime:784111777");
+    for lfn in ["/denied", "/long", "/grown"] {
+        assert_eq!(validator(lfn).await, "", "{lfn}");
+    }
+    assert_eq!(validator("/f").await, "mtime:784111777");
+    assert_eq!(origin.open(&path("/d")).await.err().unwrap().refusal(), Some(RefusalKind::IsDirectory));
+    let (stat, _) = origin.stat_with_validator(&path("/d")).await.unwrap();
+    assert_eq!((stat.kind, stat.mtime), (FileKind::Directory, 784_111_777));
+    let (stat, validator) = origin.stat_with_validator(&path("/f")).await.unwrap();
+    assert_eq!((stat.size, stat.mtime, validator.to_string().as_str()), (42, 784_111_777, "mtime:784111777"));
 }
 
 #[tokio::test]
@@ -61,10 +97,31 @@ async fn refusals_keep_their_meaning() {
 #[tokio::test]
 async fn the_next_server_is_asked_when_one_fails() {
     let bad = Server::start(|_| Reply::new("500 Internal Server Error", "Content-Length: 0", b"")).await;
-    let good = Server::start(|_| Reply::new("200 OK", "Content-Length: 3", b"")).await;
+    let good = Server::start(|_| Reply::new("200 OK", "Content-Length: 3\nETag: \"x\"", b"")).await;
     let file = origin_of(&[bad.address, good.address]).open(&path("/f")).await.unwrap();
     assert_eq!(file.identity().size, 3);
     assert_eq!((bad.requests().len(), good.requests().len()), (1, 1));
+}
+
+#[tokio::test]
+async fn a_server_that_cannot_be_reached_is_asked_last_for_a_while() {
+    let good = Server::start(|seen| match seen.target.as_str() {
+        "/base/f" => Reply::new("200 OK", "Content-Length: 3\nETag: \"x\"", b""),
+        _ => not_found(),
+    })
+    .await;
+    let closed = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = closed.local_addr().unwrap();
+    drop(closed);
+    let origin = origin_of(&[address, good.address]);
+    origin.open(&path("/f")).await.unwrap();
+    let returned = Server::start_at(address, |_| Reply::new("200 OK", "Content-Length: 3\nETag: \"x\"", b"")).await;
+    origin.open(&path("/f")).await.unwrap();
+    assert_eq!(origin.open(&path("/none")).await.err().unwrap().refusal(), Some(RefusalKind::NotFound));
+    assert_eq!((returned.requests().len(), good.requests().len()), (0, 3));
+    drop(good);
+    origin.open(&path("/f")).await.unwrap();
+    assert_eq!(returned.requests().len(), 1, "no other server is left");
 }
 
 #[tokio::test]
@@ -75,7 +132,7 @@ async fn redirects_are_followed_within_limits() {
             "/base/away" => "http://elsewhere.example/f",
             "/base/directory" => "/base/directory/",
             "/base/good" => "/good?signature=1",
-            _ => return Reply::new("200 OK", "Content-Length: 3", b""),
+            _ => return Reply::new("200 OK", "Content-Length: 3\nETag: \"x\"", b""),
         };
         Reply::new("302 Found", &format!("Content-Length: 0\nLocation: {location}"), b"")
     })

@@ -73,7 +73,11 @@ pub(crate) struct Server {
 
 impl Server {
     pub(crate) async fn start(script: impl Fn(&Seen) -> Reply + Send + Sync + 'static) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        Self::start_at(([127, 0, 0, 1], 0).into(), script).await
+    }
+
+    pub(crate) async fn start_at(address: SocketAddr, script: impl Fn(&Seen) -> Reply + Send + Sync + 'static) -> Self {
+        let listener = TcpListener::bind(address).await.unwrap();
         let address = listener.local_addr().unwrap();
         let seen = Arc::<Mutex<Vec<Seen>>>::default();
         let (script, log): (Arc<Script>, _) = (Arc::new(script), Arc::clone(&seen));

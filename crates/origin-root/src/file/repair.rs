@@ -14,7 +14,7 @@ use forebay_proto::{
     request::PageRead,
 };
 use forebay_types::ByteRange;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout_at};
 
 const DOING: &str = "asking again for a damaged page";
 
@@ -41,12 +41,14 @@ pub(super) async fn repair(
     let offset = *offset;
     let end = offset.saturating_add(to_u64(bytes.len()));
     tracing::warn!(endpoint = %opened.connection.endpoint(), offset, pages = ?bad_pages, "pages arrived damaged");
+    // One limit for all pages: the caller handles no other answer meanwhile.
+    let deadline = Instant::now() + options.first_byte_timeout;
     // Each page alone: the pages between damaged ones arrived intact.
     for &page_start in bad_pages {
         let page_end = (page_start - page_start % PAGE_LEN).saturating_add(PAGE_LEN).min(end);
         let range = ByteRange::between(page_start, page_end);
         let mut page = BytesMut::new();
-        let read = timeout(options.first_byte_timeout, read_page(opened, range, &mut page)).await;
+        let read = timeout_at(deadline, read_page(opened, range, &mut page)).await;
         read.map_err(|_| timed_out(&opened.connection, DOING, options.first_byte_timeout))??;
         let position = usize::try_from(page_start - offset).ok();
         let target = position.and_then(|position| bytes.get_mut(position..)?.get_mut(..page.len()));

@@ -113,7 +113,7 @@ impl<'a> Round<'a> {
                     let Some((tag, event)) = event else { return };
                     self.handle_event(tag, event).await;
                     // The pause may end before the next tick.
-                    if let Some(first) = self.paused.iter().map(|(until, _)| *until).min()
+                    if let Some(first) = self.first_pause_end()
                         && first < timer.deadline()
                     {
                         timer.as_mut().reset(first);
@@ -121,11 +121,13 @@ impl<'a> Round<'a> {
                 }
                 () = watched.left() => self.abandon_useless(),
                 () = &mut timer => {
+                    self.end_pauses();
                     // With events in the queue it is this task that is late, not the server.
                     if self.events.is_empty() {
                         self.check_time();
                     }
-                    timer.as_mut().reset(Instant::now() + tick);
+                    let next = Instant::now() + tick;
+                    timer.as_mut().reset(self.first_pause_end().map_or(next, |first| first.min(next)));
                 }
             }
         }
@@ -227,6 +229,8 @@ impl<'a> Round<'a> {
         let Some(request) = self.under_way.get_mut(&tag) else { return };
         request.progress_at = Instant::now();
         request.has_begun = true;
+        // The answer that took its time has come: silence counts again.
+        request.is_deferred = false;
         if request.planned.form != Form::Pages {
             self.file.has_unverified.store(true, Relaxed);
         }
@@ -346,12 +350,21 @@ impl<'a> Round<'a> {
         })
     }
 
-    /// Queues requests again whose pause is over, and gives up answers that take too long.
-    fn check_time(&mut self) {
+    fn first_pause_end(&self) -> Option<Instant> {
+        self.paused.iter().map(|(until, _)| *until).min()
+    }
+
+    /// Queues requests again whose pause is over.
+    fn end_pauses(&mut self) {
         let now = Instant::now();
         for (_, due) in self.paused.extract_if(.., |(until, _)| *until <= now) {
             self.queue.push_back(due);
         }
+    }
+
+    /// Gives up answers that take too long.
+    fn check_time(&mut self) {
+        let now = Instant::now();
         let last_activity = self.opened.connection.last_activity();
         let Options { first_byte_timeout, stall_timeout, deadline, .. } = *self.options;
         let is_late = |request: &&UnderWay| request.progress_at.max(request.asked_at) + deadline <= now;

@@ -59,6 +59,8 @@ impl FileState {
         };
         let open = || {
             let (file, elsewhere) = (Arc::clone(self), bad.and_then(|bad| bad.elsewhere.clone()));
+            // Not that of the first caller, whose time may be nearly over: the others share its outcome.
+            let deadline = Instant::now() + self.servers.router.options.deadline;
             async move { file.open_again(elsewhere, deadline).await.map(Arc::new) }
         };
         let lost = |reason: &str| {
@@ -84,7 +86,6 @@ impl FileState {
             let behind_redirector = current.is_behind_redirector.then(|| current.connection.endpoint().clone());
             attempts.avoid(Failure { error, behind_redirector });
         }
-        // The deadline of the read: opening the file again is a part of it.
         let limits = CallLimits { deadline, ..CallLimits::from_now(options) };
         let opened = OpenHandle::open(&self.servers, &self.path, attempts, limits).await?;
         tracing::debug!(endpoint = %opened.identity.origin, "a file was opened again at its origin");

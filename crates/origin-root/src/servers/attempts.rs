@@ -3,9 +3,8 @@
 use crate::{
     options::Options,
     route::{Failure, redirect::merge_cgi},
-    session::circuit::Circuit,
 };
-use forebay_origin::{OriginError, RefusalKind};
+use forebay_origin::{Circuit, OriginError, RefusalKind};
 use forebay_types::Endpoint;
 use std::time::Duration;
 use tokio::time::{Instant, sleep_until};

@@ -2,7 +2,6 @@
 
 pub(crate) mod buffers;
 mod bulk;
-pub(crate) mod circuit;
 pub(crate) mod connection;
 mod dial;
 mod frames;

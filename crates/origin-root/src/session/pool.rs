@@ -1,10 +1,10 @@
 //! Sessions shared by everything in the process that talks to the same server.
 
-use super::{circuit::Circuit, connection::Connection, dial::Dialer};
+use super::{connection::Connection, dial::Dialer};
 use crate::options::PoolOptions;
 use forebay_auth::{CredentialSource, Credentials, CredentialsName, UnixTime};
 use forebay_net::TlsConnector;
-use forebay_origin::{DelegatedCredentials, OriginError, Redirected, SharedValue, ShownCredentials};
+use forebay_origin::{Circuit, DelegatedCredentials, OriginError, Redirected, SharedValue, ShownCredentials};
 use forebay_proto::TlsUse;
 use forebay_types::{Endpoint, OriginId};
 use parking_lot::Mutex;

@@ -113,7 +113,7 @@ async fn a_listing_whose_stats_do_not_come_fails_and_leaves_the_session_alone() 
     })
     .await
     .unwrap();
-    let options = Options { deadline: Duration::from_millis(300), ..options() };
+    let options = Options { deadline: Duration::from_secs(3), ..options() };
     let origin = RootOrigin::new(vec![server.endpoint().clone()], options, pool(), &Metrics::new());
     let error = bounded(origin.list(&path("/store"), ListDetail::Stats)).await.unwrap_err();
     assert!(matches!(error, OriginError::TimedOut { .. }), "{error}");

@@ -27,12 +27,12 @@ pub(crate) fn options() -> Options {
 
 /// For servers that go silent.
 pub(crate) fn impatient_options() -> Options {
-    let (first_byte_timeout, stall_timeout) = (Duration::from_millis(400), Duration::from_millis(300));
+    let (first_byte_timeout, stall_timeout) = (Duration::from_secs(2), Duration::from_secs(2));
     Options { first_byte_timeout, stall_timeout, ..options() }
 }
 
 pub(crate) fn pool() -> Arc<Pool> {
-    Pool::new(PoolOptions { connect_timeout: Duration::from_secs(2), ..PoolOptions::default() })
+    Pool::new(PoolOptions { connect_timeout: Duration::from_secs(10), ..PoolOptions::default() })
 }
 
 pub(crate) fn origin_of(servers: &[&ScriptedOrigin]) -> RootOrigin {

@@ -10,18 +10,20 @@ const ENTRIES_MAX: usize = 1024;
 
 /// The servers that could not be reached lately. They are skipped when there is another one to ask.
 #[derive(Debug)]
-pub(crate) struct Circuit {
+pub struct Circuit {
     open_time: Duration,
     open_until: Mutex<HashMap<Endpoint, Instant>>,
 }
 
 impl Circuit {
-    pub(crate) fn new(open_time: Duration) -> Self {
+    /// No server is skipped yet; those that are noted are skipped for `open_time`.
+    #[must_use]
+    pub fn new(open_time: Duration) -> Self {
         Self { open_time, open_until: Mutex::default() }
     }
 
     /// Notes that `endpoint` could not be reached.
-    pub(crate) fn trip(&self, endpoint: &Endpoint, now: Instant) {
+    pub fn trip(&self, endpoint: &Endpoint, now: Instant) {
         let mut open_until = self.open_until.lock();
         // Expired entries do no harm before the table is full.
         if open_until.len() >= ENTRIES_MAX {
@@ -35,12 +37,13 @@ impl Circuit {
     }
 
     /// Notes that `endpoint` was reached.
-    pub(crate) fn close(&self, endpoint: &Endpoint) {
+    pub fn close(&self, endpoint: &Endpoint) {
         self.open_until.lock().remove(endpoint);
     }
 
     /// Whether another server should be asked before `endpoint`.
-    pub(crate) fn is_open(&self, endpoint: &Endpoint, now: Instant) -> bool {
+    #[must_use]
+    pub fn is_open(&self, endpoint: &Endpoint, now: Instant) -> bool {
         let open_until = self.open_until.lock();
         open_until.get(endpoint).is_some_and(|until| *until > now)
     }
