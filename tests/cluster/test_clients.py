@@ -35,8 +35,8 @@ def test_xrdfs_finds_lists_and_stats_through_the_redirector(
     with ready(manager) as client:
         port = nodes.read(client, path, pattern)
     server = f"127.0.0.1:{manager.port}"
-    located = xrdfs(server, "locate", path)
-    assert f":{port} Server Read" in located
+    # The node announces the file to the manager once it is in the index.
+    until(lambda: f":{port} Server Read" in xrdfs(server, "locate", path), "the manager knows where it is")
     assert f"Size:   {pattern.size}" in xrdfs(server, "stat", path)
     listed = {line.rsplit("/", 1)[1] for line in xrdfs(server, "ls", path.rsplit("/", 1)[0]).split()}
     assert listed == {name.rsplit("/", 1)[1] for name in names if name.startswith(path.rsplit("/", 1)[0] + "/")}

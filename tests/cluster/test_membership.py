@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
@@ -11,6 +12,8 @@ from harness.content import Pattern, assert_same
 from harness.ground import Ground
 from harness.raw_client import RawClient
 from harness.waiting import until
+
+ROUNDS = 5
 
 
 def test_new_files_go_to_one_node_each_without_a_wait(
@@ -45,12 +48,22 @@ def test_simultaneous_opens_of_a_new_file_go_to_one_node(
     nodes.start_all()
     ready(manager).close()
     clients = [RawClient("127.0.0.1", manager.port) for _ in range(8)]
+    rounds = 0
     with ThreadPoolExecutor(8) as pool:
-        for number in range(5):
-            path = f"/cluster/herd{number}"
+        for number in range(20 * ROUNDS):
+            until(lambda: time.time() % 1 < 0.2, "a second begins")
+            second, path = int(time.time()), f"/cluster/herd{number}"
             placed = set(pool.map(lambda client, path=path: place(client, path), clients))
+            waited = max(seconds for _, seconds in placed)
+            if int(time.time() - waited) != second:
+                # The manager counts the time of a look-up in whole seconds, and selects a node itself in the next one.
+                continue
             assert len(placed) == 1, path
-            assert placed.pop()[1] == 0
+            assert waited == 0
+            rounds += 1
+            if rounds == ROUNDS:
+                break
+    assert rounds == ROUNDS, "look-ups of eight clients take less than a second"
     for client in clients:
         client.close()
 
@@ -122,7 +135,7 @@ def test_nodes_return_to_a_manager_that_was_restarted(
     again = manager.again(ground)
     try:
         for port in nodes.ports:
-            until(lambda p=port: again.logins(p) == 1, "it is logged in again")  # type: ignore[misc]
+            until(lambda p=port: again.logins(p) == 1, "it is logged in again", within=90)  # type: ignore[misc]
         with ready(again) as client:
             assert places(client, names) == before
     finally:

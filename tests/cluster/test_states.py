@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 import signal
@@ -17,7 +18,7 @@ from harness.content import Pattern
 from harness.forebay import Forebay
 from harness.ground import Ground
 from harness.loop_disk import LoopDisk
-from harness.waiting import until
+from harness.waiting import TimedOut, until
 from harness.wire import OPEN_READ
 from harness.xrootd import Origin, Release
 
@@ -90,26 +91,41 @@ def test_each_node_reports_where_a_file_is(cluster_of: ClusterOf, manager: Manag
     nodes.nodes[holder].settled_metrics()
     other = next(port for port in nodes.ports if port != holder)
     until(lambda: located(nodes, other, path)[0]["file"] == "data", "the file is in the cache")
-    for port in nodes.ports:
-        best, second = located(nodes, port, path)
-        assert (best["member"], best["file"], best["rank"]) == (f"{nodes.host(holder)}:{holder}", "data", 1)
-        assert (second["member"], second["file"], second["rank"]) == (f"{nodes.host(other)}:{other}", "absent", 2)
-        assert [best["is_this_server"], second["is_this_server"]] == [port == holder, port == other]
     names_of = [f"{nodes.host(port)}:{port}" for port in (holder, other)]
+    shown = ("member", "file", "rank", "is_this_server")
+    for port in nodes.ports:
+        expected = [(names_of[0], "data", 1, port == holder), (names_of[1], "absent", 2, port == other)]
+        # A member that does not answer in time is shown as unknown.
+        until(
+            lambda at=port, both=expected: [tuple(it[key] for key in shown) for it in located(nodes, at, path)] == both,  # type: ignore[misc]
+            "both members answer",
+        )
     half = dict.fromkeys(names_of, ("active", 0.5))
     until(lambda: shares(nodes, other) == half, "both stores are of one size")
     drain(nodes, holder)
     until(lambda: members(nodes.nodes[other]) == 1, "the other node knows that it drains")
     alone = {names_of[0]: ("inactive", 0.0), names_of[1]: ("active", 1.0)}
     until(lambda: shares(nodes, other) == alone, "the draining node has no share")
-    states = {each["member"]: (each["state"], each["file"]) for each in located(nodes, other, path)}
-    assert states[f"{nodes.host(holder)}:{holder}"] == ("inactive", "data")
+    until(
+        lambda: (
+            (names_of[0], "inactive", "data")
+            in [(each["member"], each["state"], each["file"]) for each in located(nodes, other, path)]
+        ),
+        "the draining node keeps the file",
+    )
     nodes.kill(holder)
     until(lambda: located(nodes, other, path)[1]["state"] == "silent", "the other node knows that it has died")
     assert located(nodes, other, path)[1]["file"] == "unknown"
     text = forebay.run(nodes.ground, "locate", "--admin", str(nodes.sockets[other]), path).stdout
     assert f"{nodes.host(other)}:{other} (this server)" in text
     assert ", silent" in text
+
+
+def synced(nodes: Cluster, port: int) -> int:
+    """The files of a node whose data is synced and whole."""
+    result = forebay.run(nodes.ground, "ls", "--admin", str(nodes.sockets[port]))
+    assert result.returncode == 0, result.stderr
+    return result.stdout.count("100%")
 
 
 def counted(nodes: Cluster, what: str) -> dict[int, int]:
@@ -286,6 +302,8 @@ def test_a_node_with_a_failed_disk_keeps_its_files_and_gets_no_new_ones(
             before = {path: nodes.read(client, path, names[path]) for path in paths[:20]}
             assert set(before.values()) == {failing, healthy}
             nodes.nodes[failing].settled_metrics()
+            count = list(before.values()).count(failing)
+            until(lambda: synced(nodes, failing) == count, "its files are on the disk")
             disks[failing].abort()
             # A write shows the node that its disk fails.
             nodes.read_at(failing, paths[20], names[paths[20]])
@@ -313,15 +331,36 @@ def test_a_node_with_a_full_disk_keeps_its_files_and_gets_new_ones_when_it_has_r
             before = {path: nodes.read(client, path, names[path]) for path in paths[:20]}
             assert set(before.values()) == {full, healthy}
             nodes.nodes[full].settled_metrics()
-            disks[full].fill()
-            # A write shows the node that its disk is full.
-            nodes.read_at(full, paths[20], names[paths[20]])
-            until(lambda: members(nodes.nodes[healthy]) == 1, "the other node knows")
-            assert set(places(client, new_names("full")).values()) == {healthy}
-            assert {path: nodes.read(client, path, names[path]) for path in before} == before
+            # It may purge any that is not open to make room.
+            in_use = next(path for path, port in before.items() if port == full)
+            with nodes.client(full) as reader:
+                handle = reader.open(in_use)
+                attempts = iter(enumerate(paths[20:26]))
+
+                def gets_no_new_files() -> bool:
+                    number, path = next(attempts)
+                    # A write shows the node that its disk is full. After ten seconds it tries again.
+                    disks[full].fill()
+                    nodes.read_at(full, path, names[path])
+                    with contextlib.suppress(TimedOut):
+                        until(lambda: members(nodes.nodes[healthy]) == 1, "the other node knows", within=20)
+                    is_known = members(nodes.nodes[healthy]) == 1
+                    placed = set(places(client, new_names(f"full{number}-")).values())
+                    if is_known and members(nodes.nodes[healthy]) == 1:
+                        assert placed == {healthy}
+                    return placed == {healthy}
+
+                until(gets_no_new_files, "the other node gets all new files", within=120)
+                after = {path: nodes.read(client, path, names[path]) for path in before}
+                # The purged ones are for the other one now.
+                there = {path for path in before if (disks[full].path / path[1:]).exists()}
+                kept = {path: port for path, port in before.items() if port == healthy or path in there}
+                assert {path: after[path] for path in kept} == kept
+                assert kept[in_use] == full
+                reader.close_file(handle).ok()
             disks[full].free()
-            until(lambda: members(nodes.nodes[healthy]) == 2, "the other node knows that it has room", within=90)
-            later = {path: nodes.read(client, path, names[path]) for path in paths[21:]}
+            until(lambda: members(nodes.nodes[healthy]) == 2, "the other node knows that it has room", within=180)
+            later = {path: nodes.read(client, path, names[path]) for path in paths[26:]}
             assert set(later.values()) == {full, healthy}
     finally:
         nodes.stop()

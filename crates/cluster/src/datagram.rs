@@ -20,6 +20,10 @@ const DATA_FLAG: u8 = 2;
 /// In probes and their answers: a census follows.
 const CENSUS_FLAG: u8 = 4;
 
+/// In probes and their answers: clients may be sent to the sender for files that it has. Earlier versions do not send it: if one takes
+/// no new files, it counts as if it served none.
+const SERVES_FLAG: u8 = 8;
+
 const CENSUS_LEN: usize = 24;
 
 /// A message between members.
@@ -63,7 +67,7 @@ impl<'a> Datagram<'a> {
         let (token, weight, flag) = (u64::from_be_bytes(*token), u32::from_be_bytes(*weight), flags & FLAG != 0);
         let standing = || {
             let census = if flags & CENSUS_FLAG == 0 { None } else { Some(parse_census(rest)?) };
-            Some(Standing { is_active: flag, weight, census })
+            Some(Standing { is_active: flag, is_serving: flag || flags & SERVES_FLAG != 0, weight, census })
         };
         let path = || std::str::from_utf8(rest).ok();
         match kind {
@@ -78,12 +82,13 @@ impl<'a> Datagram<'a> {
 }
 
 fn with_standing(kind: u8, token: u64, standing: Standing) -> Vec<u8> {
-    let Standing { is_active, weight, census } = standing;
+    let Standing { is_active, is_serving, weight, census } = standing;
     let numbers = census.map(|Census { held_bytes, foreign_bytes, duplicate_bytes }| {
         [held_bytes, foreign_bytes, duplicate_bytes].map(u64::to_be_bytes)
     });
-    let (active, counted) = (u8::from(is_active) * FLAG, u8::from(census.is_some()) * CENSUS_FLAG);
-    message([kind, active | counted], token, weight, numbers.as_ref().map_or(&[], |numbers| numbers.as_flattened()))
+    let (active, serves) = (u8::from(is_active) * FLAG, u8::from(is_serving) * SERVES_FLAG);
+    let flags = active | serves | (u8::from(census.is_some()) * CENSUS_FLAG);
+    message([kind, flags], token, weight, numbers.as_ref().map_or(&[], |numbers| numbers.as_flattened()))
 }
 
 fn message(kind_and_flags: [u8; 2], token: u64, weight: u32, rest: &[u8]) -> Vec<u8> {
@@ -110,14 +115,12 @@ mod tests {
 
     #[test]
     fn messages_survive_a_round_trip() {
-        let census = Census { held_bytes: u64::MAX, foreign_bytes: 2, duplicate_bytes: 1 };
+        let census = Some(Census { held_bytes: u64::MAX, foreign_bytes: 2, duplicate_bytes: 1 });
+        let active = Standing { is_active: true, is_serving: true, weight: 7, census: None };
         for message in [
-            Datagram::Probe { token: 1, standing: Standing { is_active: true, weight: 7, census: None } },
-            Datagram::Probe { token: 1, standing: Standing { is_active: false, weight: 7, census: Some(census) } },
-            Datagram::Alive {
-                token: u64::MAX,
-                standing: Standing { is_active: false, weight: u32::MAX, census: Some(census) },
-            },
+            Datagram::Probe { token: 1, standing: active },
+            Datagram::Probe { token: 1, standing: Standing { is_active: false, census, ..active } },
+            Datagram::Alive { token: u64::MAX, standing: Standing { weight: u32::MAX, census, ..Standing::default() } },
             Datagram::Question { token: 3, path: "/store/ü" },
             Datagram::Answer { token: 4, is_held: true, has_data: false },
             Datagram::Answer { token: 4, is_held: false, has_data: true },
@@ -128,9 +131,21 @@ mod tests {
     }
 
     #[test]
+    fn active_members_of_earlier_versions_serve_and_inactive_ones_do_not() {
+        for is_active in [true, false] {
+            let standing = Standing { is_active, is_serving: false, weight: 7, census: None };
+            let Some(Datagram::Probe { standing, .. }) = Datagram::parse(&with_standing(1, 1, standing)) else {
+                panic!("not a probe")
+            };
+            assert_eq!((standing.is_active, standing.is_serving), (is_active, is_active));
+        }
+    }
+
+    #[test]
     fn a_census_is_whole_or_refused() {
         let census = Some(Census { held_bytes: 3, foreign_bytes: 2, duplicate_bytes: 1 });
-        let probe = Datagram::Probe { token: 1, standing: Standing { is_active: true, weight: 7, census } }.encode();
+        let standing = Standing { is_active: true, is_serving: true, weight: 7, census };
+        let probe = Datagram::Probe { token: 1, standing }.encode();
         assert_eq!(Datagram::parse(&probe[..probe.len() - 1]), None);
         assert_eq!(Datagram::parse(&[probe, vec![0]].concat()), None);
     }

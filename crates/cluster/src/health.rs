@@ -1,6 +1,6 @@
 //! The health of this node: whether managers may select it, and whether it takes new files.
 
-use crate::{cluster::NodeParts, peers, shared::Shared};
+use crate::{cluster::NodeParts, damper::Damper, peers, shared::Shared};
 use forebay_cms::{Load, Report, Space};
 use forebay_engine::Engine;
 use forebay_telemetry::Metrics;
@@ -9,7 +9,7 @@ use std::{sync::Arc, time::Duration};
 use tokio::{
     sync::watch,
     task::JoinSet,
-    time::{MissedTickBehavior, interval},
+    time::{Instant, MissedTickBehavior, interval},
 };
 
 /// Interval at which the health of this node is examined.
@@ -33,22 +33,26 @@ pub(crate) async fn watch(shared: Arc<Shared>, parts: NodeParts) {
     let mut tasks = JoinSet::new();
     tasks.spawn(watch_origins(engine.metrics().clone(), origins, are_down));
     let mut ticks = interval(HEALTH_INTERVAL);
+    let (mut reads, mut fills) = (Damper::new("reads of the disks"), Damper::new("fills of new files"));
     loop {
         ticks.tick().await;
-        let volumes = engine.volumes();
-        let is_offline = !volumes.is_empty() && volumes.iter().all(|volume| !volume.health.is_online());
-        let reason = match (readiness.is_ready(), is_offline) {
+        let (volumes, now) = (engine.volumes(), Instant::now());
+        let has_others = shared.view.borrow().has_active_others();
+        let is_online = volumes.is_empty() || volumes.iter().any(|volume| volume.health.is_online());
+        let reason = match (readiness.is_ready(), reads.is_usable(is_online, has_others, now)) {
             (false, _) => Some(readiness.as_str()),
-            (true, true) => Some("no disk of the cache can be used"),
-            (true, false) => None,
+            (true, false) if is_online => Some("its disks have failed again and again"),
+            (true, false) => Some("no disk of the cache can be used"),
+            (true, true) => None,
         };
         let can_keep = volumes.is_empty() || volumes.iter().any(|volume| volume.health.is_writable());
-        let takes_new = reason.is_none() && can_keep && !*are_origins_down.borrow();
+        let can_fill = fills.is_usable(can_keep && !*are_origins_down.borrow(), has_others, now);
+        let takes_new = reason.is_none() && can_fill;
         let weight = weight(&engine, budget_bytes);
         shared.members.lock().set_weight(weight);
         shared.metrics.set_cluster_weight(weight);
         publish(&shared, report(&engine, takes_new));
-        set_active(&shared, takes_new);
+        set_state(&shared, takes_new, reason.is_none());
         suspend(&shared, reason);
     }
 }
@@ -63,7 +67,7 @@ pub(crate) fn weight(engine: &Engine, budget_bytes: Option<u64>) -> u32 {
 /// Stops or allows the selection of this node by managers; `reason` is why it stops.
 pub(crate) fn suspend(shared: &Arc<Shared>, reason: Option<&'static str>) {
     if reason.is_some() {
-        set_active(shared, false);
+        set_state(shared, false, false);
     }
     let is_changed = shared.suspension.send_if_modified(|current| {
         let is_changed = *current != reason;
@@ -77,17 +81,25 @@ pub(crate) fn suspend(shared: &Arc<Shared>, reason: Option<&'static str>) {
     }
 }
 
-fn set_active(shared: &Arc<Shared>, is_active: bool) {
-    let was_active = {
+/// Notes whether this node takes new files, and whether it serves those that it has.
+fn set_state(shared: &Arc<Shared>, is_active: bool, is_serving: bool) {
+    let (before, after) = {
         let mut members = shared.members.lock();
-        let was_active = members.own().is_active;
-        members.set_active(is_active);
-        was_active
+        let before = members.own();
+        members.set_state(is_active, is_serving);
+        (before, members.own())
     };
-    if was_active != is_active {
+    if (before.is_active, before.is_serving) != (after.is_active, after.is_serving) {
         // At once, so that the others take new files from now on, or leave them to this node.
         peers::send_probes(shared);
         peers::follow_members(shared);
+    }
+    if before.is_active != after.is_active {
+        if !after.is_active {
+            shared.release_all();
+        }
+        // Managers remember promises, and for which files no node has answered.
+        shared.reset();
     }
 }
 
@@ -114,17 +126,19 @@ async fn watch_origins(metrics: Metrics, origins: Vec<Endpoint>, are_down: watch
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         ticks.tick().await;
-        are_down.send_replace(fail_all(&metrics, &origins).await);
+        let were_down = *are_down.borrow();
+        are_down.send_replace(fail_all(&metrics, &origins, were_down).await);
     }
 }
 
-async fn fail_all(metrics: &Metrics, origins: &[Endpoint]) -> bool {
+async fn fail_all(metrics: &Metrics, origins: &[Endpoint], were_down: bool) -> bool {
     let failing = metrics.failing_servers((forebay_net::clock::monotonic(), forebay_net::clock::now_unix()));
     let is_failing = |origin: &Endpoint| failing.iter().any(|it| it.server == *origin);
-    if origins.is_empty() || !origins.iter().all(is_failing) {
+    // Failures of servers that get no requests are forgotten after some time: only a connection shows that an origin is back.
+    let may_be_down = were_down || origins.iter().all(is_failing);
+    if origins.is_empty() || !may_be_down {
         return false;
     }
-    // While this node gets no files to fetch, no request shows that an origin is back.
     for origin in origins {
         if forebay_net::connect(origin, ORIGIN_CONNECT_TIME_MAX).await.is_ok() {
             return false;
@@ -156,3 +170,43 @@ fn cpu_percent() -> u8 {
 
 /// Bits after the point in loads of `sysinfo`.
 const LOAD_SHIFT: u32 = 16;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{shared::tests::shared, verdict::Holding};
+    use forebay_types::Lfn;
+    use tokio::net::TcpListener;
+
+    #[tokio::test]
+    async fn a_node_that_takes_no_new_files_drops_its_promises() {
+        let (shared, lfn) = (Arc::new(shared(None)), Lfn::parse("/store/a").unwrap());
+        let resets = shared.resets.subscribe();
+        set_state(&shared, true, true);
+        assert!(shared.promise(lfn.as_str()));
+        assert_eq!(shared.holding(&lfn), Holding::Assigned);
+        let before = *resets.borrow();
+        set_state(&shared, false, true);
+        assert_eq!(shared.holding(&lfn), Holding::Nothing);
+        assert_ne!(*resets.borrow(), before, "managers remember the promise");
+        assert!(!shared.promise(lfn.as_str()) && !shared.inherit(lfn.as_str()), "it makes no new ones");
+        set_state(&shared, true, true);
+        assert_eq!(shared.holding(&lfn), Holding::Nothing);
+        set_state(&shared, false, true);
+        let before = *resets.borrow();
+        set_state(&shared, false, true);
+        assert_eq!(*resets.borrow(), before, "nothing has changed");
+    }
+
+    #[tokio::test]
+    async fn origins_that_are_down_are_back_when_one_accepts_a_connection() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let origins = [Endpoint::new("127.0.0.1", listener.local_addr().unwrap().port())];
+        let metrics = Metrics::new();
+        assert!(!fail_all(&metrics, &origins, true).await);
+        drop(listener);
+        assert!(fail_all(&metrics, &origins, true).await, "its failures have been forgotten");
+        assert!(!fail_all(&metrics, &origins, false).await, "no request has failed");
+        assert!(!fail_all(&metrics, &[], true).await);
+    }
+}

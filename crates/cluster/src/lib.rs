@@ -5,6 +5,7 @@
 
 mod census;
 mod cluster;
+mod damper;
 mod datagram;
 mod health;
 mod locator;

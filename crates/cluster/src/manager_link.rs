@@ -281,10 +281,9 @@ impl Connection {
                     if !after.is_zero() {
                         sleep(after).await;
                     }
-                    if shared.is_held_elsewhere(lfn.as_str(), time_max).await {
+                    if shared.is_held_elsewhere(lfn.as_str(), time_max).await || !shared.promise(lfn.as_str()) {
                         return shared.metrics.add_cluster_answer(ClusterAnswer::Silent);
                     }
-                    shared.assign(lfn.as_str());
                     // A closed queue means that the connection has ended.
                     let _ended = answers.send((stream, path)).await;
                 });

@@ -90,9 +90,10 @@ impl Members {
         self.others = others.into_iter().map(with_state).collect();
     }
 
-    /// Whether this node takes new files.
-    pub(crate) fn set_active(&mut self, is_active: bool) {
+    /// Whether this node takes new files, and whether clients may be sent to it for those that it has.
+    pub(crate) fn set_state(&mut self, is_active: bool, is_serving: bool) {
         self.own.is_active = is_active;
+        self.own.is_serving = is_active || is_serving;
     }
 
     pub(crate) fn set_weight(&mut self, weight: u32) {
@@ -161,21 +162,29 @@ impl Members {
         !self.others.is_empty() && self.others.values().all(|other| other.heard.is_some())
     }
 
-    /// Whether one of these members has not been heard of, rather than leaving files to others.
+    /// Whether one of these members has not been heard of, rather than suspending itself.
     pub(crate) fn are_silent(&self, ids: &BTreeSet<String>, now: Instant) -> bool {
         let is_silent = |other: &Other| other.heard.is_none_or(|heard| !heard.is_recent(now));
         ids.iter().any(|id| self.others.get(id).is_none_or(is_silent))
     }
 
-    /// The members that live and take new files.
+    /// The members that live and take new files, and apart from them those that serve their files only.
     pub(crate) fn view(&self, now: Instant) -> View {
         let own = Member { id: self.id.clone(), weight: self.own.weight, address: None };
-        let own = self.own.is_active.then_some(own);
-        let alive = self.others.iter().filter_map(|(id, other)| {
-            let heard = other.heard.filter(|heard| heard.standing.is_active && heard.is_recent(now))?;
-            Some(Member { id: id.clone(), weight: heard.standing.weight, address: Some(heard.from) })
+        let others = self.others.iter().filter_map(|(id, other)| {
+            let heard = other.heard.filter(|heard| heard.is_recent(now))?;
+            let member = Member { id: id.clone(), weight: heard.standing.weight, address: Some(heard.from) };
+            Some((heard.standing, member))
         });
-        View::new(own.into_iter().chain(alive).collect(), self.placement)
+        let (mut active, mut inactive) = (Vec::new(), Vec::new());
+        for (standing, member) in std::iter::once((self.own, own)).chain(others) {
+            if standing.is_active {
+                active.push(member);
+            } else if standing.is_serving {
+                inactive.push(member);
+            }
+        }
+        View::new(active, self.placement).with_inactive(inactive)
     }
 
     /// All members that were ever heard of, as if each of them lived and took new files: the owners of files, also while others stand in for them.
@@ -204,7 +213,7 @@ mod tests {
     }
 
     fn standing(is_active: bool, weight: u32) -> Standing {
-        Standing { is_active, weight, census: None }
+        Standing { is_active, is_serving: is_active, weight, census: None }
     }
 
     fn members(now: Instant) -> Members {
@@ -213,7 +222,7 @@ mod tests {
             None,
             [("b".to_owned(), vec![address(1)]), ("c".to_owned(), vec![address(2), address(5)])].into(),
         );
-        members.set_active(true);
+        members.set_state(true, true);
         assert!(members.hear(address(1), standing(true, 20), now));
         members
     }
@@ -268,15 +277,32 @@ mod tests {
         let mut members = members(now);
         members.hear(address(1), standing(false, 20), now);
         assert_eq!(ids(&members.view(now)), [("a", 10)]);
-        members.set_active(false);
+        members.set_state(false, false);
         assert_eq!(ids(&members.view(now)), []);
+    }
+
+    #[test]
+    fn inactive_members_that_serve_their_files_may_have_one() {
+        let now = forebay_net::clock::monotonic();
+        let mut members = members(now);
+        members.hear(address(1), Standing { is_serving: true, ..standing(false, 20) }, now);
+        let view = members.view(now);
+        assert_eq!(ids(&view), [("a", 10)]);
+        assert_eq!(view.others().collect::<Vec<_>>(), [address(1)]);
+        assert!(view.has_others() && view.other_ids().contains("b") && view.inactive_ids().contains("b"));
+        assert_eq!(ids(&view.with_all_ranked()), [("a", 10), ("b", 20)]);
+        members.set_state(false, true);
+        assert!(!members.view(now).other_ids().contains("a"), "it is this node");
+        members.hear(address(1), standing(false, 20), now);
+        assert!(!members.view(now).has_others(), "a suspended member has nothing for clients");
+        assert!(!members.view(now + EXPIRY).has_others());
     }
 
     #[test]
     fn owners_are_all_members_that_were_ever_heard_of() {
         let now = forebay_net::clock::monotonic();
         let mut members = members(now);
-        members.set_active(false);
+        members.set_state(false, false);
         members.hear(address(1), standing(false, 20), now);
         assert_eq!(ids(&members.owners()), [("a", 10), ("b", 20)], "one was never heard of");
         assert!(members.is_alive(address(1), now) && !members.is_alive(address(2), now));

@@ -60,6 +60,11 @@ impl Names {
         }
     }
 
+    /// This node will have none of the files that it has promised.
+    pub(crate) fn release_all(&mut self) {
+        self.known.values_mut().for_each(|expected| *expected = Expected::Nothing);
+    }
+
     /// Notes that there is data of the file. True if managers have a promise only.
     pub(crate) fn arrived(&mut self, path: &str) -> bool {
         let is_promise = |expected: &&mut Expected| matches!(expected, Expected::Promised | Expected::Inherited);
@@ -108,6 +113,9 @@ mod tests {
         assert!(names.is_assigned("/a"));
         assert_eq!(names.all().len(), 1);
         names.release("/a");
+        assert!(!names.is_assigned("/a"));
+        names.assign("/a");
+        names.release_all();
         assert!(!names.is_assigned("/a"));
     }
 

@@ -7,14 +7,22 @@ use crate::{
 };
 use forebay_telemetry::{CloseEvent, FileEvents, OpenEvent, OpenPurpose, PlacedOn, ReadEvents};
 use forebay_types::Lfn;
-use std::{collections::HashMap, sync::Arc};
-use tokio::sync::mpsc;
+use std::{collections::HashMap, sync::Arc, time::Duration};
+use tokio::{
+    sync::mpsc,
+    time::{MissedTickBehavior, interval},
+};
 
 /// Events that wait. Further ones are dropped: a manager then hears later of a file, or asks.
 const EVENTS_MAX: usize = 16_384;
 
 /// Files whose opens are counted.
 const COUNTED_MAX: usize = 65_536;
+
+/// How often it is asked whether the data of closed files has arrived, how often for each, and for how many.
+const LATE_INTERVAL: Duration = Duration::from_secs(1);
+const LATE_LOOKS_MAX: u32 = 60;
+const LATE_MAX: usize = 1024;
 
 /// Something that happened to a file.
 #[derive(Debug)]
@@ -96,26 +104,67 @@ impl OpenFiles {
     }
 }
 
+/// Files that were closed before their data was on the disk: writes do not delay clients.
+#[derive(Debug, Default)]
+struct LateFiles(HashMap<Lfn, u32>);
+
+impl LateFiles {
+    fn add(&mut self, lfn: Lfn) {
+        if self.0.len() < LATE_MAX {
+            self.0.entry(lfn).or_insert(0);
+        }
+    }
+
+    /// Forgets the files that have arrived, and those that have been looked at too often.
+    fn look(&mut self, has_arrived: impl Fn(&Lfn) -> bool) {
+        self.0.retain(|lfn, looks| {
+            *looks += 1;
+            !has_arrived(lfn) && *looks < LATE_LOOKS_MAX
+        });
+    }
+}
+
 /// Counts opens, announces files, and shares those that many clients have open, until the observer is gone.
 pub(crate) async fn follow(shared: Arc<Shared>, mut feed: Feed) {
-    let mut open = OpenFiles::default();
-    while let Some(event) = feed.0.recv().await {
+    let (mut open, mut late) = (OpenFiles::default(), LateFiles::default());
+    // A node without disks has no data of any file.
+    let has_disks = !shared.engine.volumes().is_empty();
+    let mut looks = interval(LATE_INTERVAL);
+    looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        let event = tokio::select! {
+            event = feed.0.recv() => event,
+            _ = looks.tick(), if !late.0.is_empty() => {
+                late.look(|lfn| announce(&shared, lfn) != Holding::Assigned);
+                continue;
+            }
+        };
         match event {
-            FileEvent::Opened(lfn) => {
+            Some(FileEvent::Opened(lfn)) => {
                 count(&shared, &lfn);
                 let path = lfn.clone();
                 if open.open(lfn, shared.options.shared_from_opens) {
                     share(&shared, path.as_str());
                 }
             }
-            FileEvent::Closed(lfn) => {
-                if open.close(&lfn) && shared.holding(&lfn) == Holding::Data && shared.arrived(lfn.as_str()) {
-                    shared.announce(Announcement::Online(lfn.as_str().into()));
+            Some(FileEvent::Closed(lfn)) => {
+                if open.close(&lfn) && announce(&shared, &lfn) == Holding::Assigned && has_disks {
+                    late.add(lfn);
                 }
             }
-            FileEvent::Removed(lfn) => retract(&shared, &lfn),
+            Some(FileEvent::Removed(lfn)) => retract(&shared, &lfn),
+            None => return,
         }
     }
+}
+
+/// Announces a file that managers expect here, once there is data of it; returns what this node has of it.
+fn announce(shared: &Shared, lfn: &Lfn) -> Holding {
+    let holding = shared.holding(lfn);
+    if holding == Holding::Data && shared.arrived(lfn.as_str()) {
+        shared.announce(Announcement::Online(lfn.as_str().into()));
+    }
+    holding
 }
 
 /// A client that was sent here is served, whatever node the file is placed on.
@@ -138,11 +187,14 @@ fn share(shared: &Shared, path: &str) {
     }
 }
 
-/// A removed file that this node would fetch again stays with it. Otherwise its best member takes it.
+/// A removed file that this node would fetch again stays with it. Otherwise its best member takes it, unless a client has opened it here
+/// since and there is a new copy.
 fn retract(shared: &Shared, lfn: &Lfn) {
+    if shared.holds_data(lfn) {
+        return;
+    }
     let view = shared.view.borrow().clone();
-    let rank = view.own_rank(lfn.as_str());
-    if rank.is_some_and(|rank| rank > 0) {
+    if view.own_rank(lfn.as_str()) != Some(0) {
         shared.release(lfn.as_str());
         shared.announce(Announcement::Gone(lfn.as_str().into()));
     }
@@ -176,5 +228,16 @@ mod tests {
         assert_eq!(files.0.len(), COUNTED_MAX);
         files.open(lfn("/another"), 50);
         assert_eq!(files.0.len(), 1);
+    }
+
+    #[test]
+    fn files_without_data_are_looked_at_for_a_while() {
+        let mut late = LateFiles::default();
+        (0..2 * LATE_MAX).for_each(|number| late.add(lfn(&format!("/{number}"))));
+        assert_eq!(late.0.len(), LATE_MAX);
+        late.look(|file| *file != lfn("/7"));
+        assert_eq!(late.0, [(lfn("/7"), 1)].into());
+        (1..LATE_LOOKS_MAX).for_each(|_| late.look(|_| false));
+        assert!(late.0.is_empty());
     }
 }

@@ -125,8 +125,8 @@ fn take(shared: &Arc<Shared>, socket: &PeerSocket, datagram: &Datagram<'_>, from
         Datagram::Share { path } => {
             if let Ok(lfn) = Lfn::parse(path)
                 && shared.suspension.borrow().is_none()
+                && shared.promise(lfn.as_str())
             {
-                shared.assign(lfn.as_str());
                 shared.announce(Announcement::Pending(lfn.as_str().into()));
             }
         }
@@ -140,26 +140,64 @@ fn hear(shared: &Arc<Shared>, from: SocketAddr, standing: Standing) {
     }
 }
 
+/// Changes of other members from one view to the next.
+#[derive(Debug, Default, Eq, PartialEq)]
+struct Changes {
+    /// Clients may be sent to them again.
+    come: BTreeSet<String>,
+    /// They are not alive, or serve no clients.
+    lost: BTreeSet<String>,
+    /// They take no new files any more. They still serve those that they have.
+    inactive: BTreeSet<String>,
+    /// They take new files again.
+    active: BTreeSet<String>,
+}
+
+impl Changes {
+    fn between(before: &View, after: &View) -> Self {
+        let (old, new) = (before.other_ids(), after.other_ids());
+        let (was_inactive, is_inactive) = (before.inactive_ids(), after.inactive_ids());
+        let without = |all: &BTreeSet<&str>, some: &BTreeSet<&str>| {
+            all.difference(some).map(|&id| id.to_owned()).collect::<BTreeSet<_>>()
+        };
+        let (mut active, mut inactive) = (without(&was_inactive, &is_inactive), without(&is_inactive, &was_inactive));
+        active.retain(|id| new.contains(id.as_str()));
+        // A member that comes has promised nothing.
+        inactive.retain(|id| old.contains(id.as_str()));
+        Self { come: without(&new, &old), lost: without(&old, &new), inactive, active }
+    }
+
+    fn log(&self) {
+        for member in &self.come {
+            tracing::info!(member, "a member of the cluster is alive");
+        }
+        for member in &self.lost {
+            tracing::info!(member, "a member of the cluster is not alive, or serves no clients");
+        }
+        for member in &self.inactive {
+            tracing::info!(member, "a member of the cluster takes no new files");
+        }
+        for member in &self.active {
+            tracing::info!(member, "a member of the cluster takes new files again");
+        }
+    }
+}
+
 /// Notifies managers, and takes over files, when the live members have changed.
 pub(crate) fn follow_members(shared: &Arc<Shared>) {
     let Some(before) = shared.update_view() else { return };
     let after = shared.view.borrow().clone();
     shared.metrics.set_cluster_members(after.members().len() as u64);
-    // Managers are notified of changes of this node itself when it suspends or resumes.
-    let others = |view: &View| {
-        let others = view.members().iter().filter(|member| member.address.is_some());
-        others.map(|member| member.id.clone()).collect::<BTreeSet<_>>()
-    };
-    let (old, new) = (others(&before), others(&after));
-    let (come, lost): (Vec<_>, BTreeSet<_>) = (new.difference(&old).collect(), old.difference(&new).cloned().collect());
-    for member in &come {
-        tracing::info!(member, "a member of the cluster is alive");
-    }
-    for member in &lost {
-        tracing::info!(member, "a member of the cluster is not alive, or takes no files");
-    }
+    // Managers are notified of changes of this node itself when it suspends or resumes, or takes no new files.
+    let changes = Changes::between(&before, &after);
+    changes.log();
+    let Changes { come, lost, inactive, .. } = changes;
     if !come.is_empty() {
-        tokio::spawn(give_back(Arc::clone(shared), Arc::clone(&after)));
+        tokio::spawn(give_back(Arc::clone(shared), Arc::clone(&after), come));
+    }
+    if !inactive.is_empty() {
+        // Files that such a member has promised and does not have are for other members now.
+        shared.reset();
     }
     if lost.is_empty() {
         return;
@@ -177,11 +215,17 @@ pub(crate) fn follow_members(shared: &Arc<Shared>) {
 
 /// Announces the files that this node has for lost members. Otherwise clients would wait for these members.
 async fn take_over(shared: Arc<Shared>, before: Arc<View>, after: Arc<View>, lost: BTreeSet<String>) {
+    let before = before.with_all_ranked();
+    // Members that come before this node for the file may have it: one of them is lost.
     let is_inherited = |path: &str| {
-        after.own_rank(path) == Some(0) && before.ranked(path).first().is_some_and(|first| lost.contains(&first.id))
+        after.own_rank(path) == Some(0)
+            && before
+                .ranked(path)
+                .iter()
+                .take_while(|member| member.address.is_some())
+                .any(|member| lost.contains(&member.id))
     };
-    let mut names: Vec<Arc<str>> = shared.recent_names();
-    names.retain(|path| is_inherited(path));
+    let names = select(shared.recent_names(), is_inherited).await;
     let inherited = names.len();
     let mut questions = JoinSet::new();
     for path in names {
@@ -190,8 +234,7 @@ async fn take_over(shared: Arc<Shared>, before: Arc<View>, after: Arc<View>, los
         }
         let shared = Arc::clone(&shared);
         questions.spawn(async move {
-            if !shared.is_held_elsewhere(&path, TAKE_OVER_QUESTION_TIME_MAX).await {
-                shared.inherit(&path);
+            if !shared.is_held_elsewhere(&path, TAKE_OVER_QUESTION_TIME_MAX).await && shared.inherit(&path) {
                 shared.announce(Announcement::Pending(path));
             }
         });
@@ -200,15 +243,31 @@ async fn take_over(shared: Arc<Shared>, before: Arc<View>, after: Arc<View>, los
     tracing::info!(files = inherited, "announced the files of lost members that are this node's now");
 }
 
-/// Drops promises to fetch files of a member that has returned, which has them: clients would be sent to both nodes in turn.
-async fn give_back(shared: Arc<Shared>, view: Arc<View>) {
+/// The paths for which `is_wanted`. Pauses for other tasks.
+async fn select(paths: Vec<Arc<str>>, is_wanted: impl Fn(&str) -> bool) -> Vec<Arc<str>> {
+    let mut selected = Vec::new();
+    for paths in paths.chunks(FILES_AT_ONCE) {
+        selected.extend(paths.iter().filter(|path| is_wanted(path)).cloned());
+        yield_now().await;
+    }
+    selected
+}
+
+/// Drops promises to fetch files of members that have `come` back, which have them: clients would be sent to both nodes in turn.
+async fn give_back(shared: Arc<Shared>, view: Arc<View>, come: BTreeSet<String>) {
+    let view = view.with_all_ranked();
+    let is_returned = |path: &str| {
+        let ranked = view.ranked(path);
+        let mut before = ranked.iter().take_while(|member| member.address.is_some());
+        before.any(|member| come.contains(&member.id))
+    };
     let mut released = 0_u32;
     for (number, path) in shared.inherited_names().into_iter().enumerate() {
         if number % FILES_AT_ONCE == FILES_AT_ONCE - 1 {
             yield_now().await;
         }
         let is_here = Lfn::parse(&path).is_ok_and(|lfn| shared.holds_data(&lfn));
-        if !is_here && view.own_rank(&path) != Some(0) {
+        if !is_here && is_returned(&path) {
             shared.release(&path);
             released = released.saturating_add(1);
         }
@@ -250,5 +309,61 @@ pub(crate) fn send_probes(shared: &Shared) {
     let probe = Datagram::Probe { token: shared.next_token(), standing }.encode();
     for address in addresses {
         socket.send(&probe, address);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{options::Placement, view::Member};
+
+    fn members(ids: &[&str]) -> Vec<Member> {
+        let address = |id: &str| -> Option<SocketAddr> { (id != "own").then(|| ([127, 0, 0, 1], 1).into()) };
+        ids.iter().map(|&id| Member { id: id.to_owned(), weight: 1, address: address(id) }).collect()
+    }
+
+    fn view(active: &[&str], inactive: &[&str]) -> View {
+        View::new(members(active), Placement::File).with_inactive(members(inactive))
+    }
+
+    fn ids(ids: &[&str]) -> BTreeSet<String> {
+        ids.iter().map(|&id| id.to_owned()).collect()
+    }
+
+    #[test]
+    fn a_member_that_takes_no_new_files_is_not_lost() {
+        let (both, one_rests) = (view(&["own", "b"], &[]), view(&["own"], &["b"]));
+        let changes = Changes::between(&both, &one_rests);
+        assert_eq!(changes, Changes { inactive: ids(&["b"]), ..Changes::default() });
+        assert_eq!(
+            Changes::between(&one_rests, &both),
+            Changes { active: ids(&["b"]), ..Changes::default() },
+            "it has not been away"
+        );
+        let alone = view(&["own"], &[]);
+        for before in [&both, &one_rests] {
+            assert_eq!(Changes::between(before, &alone), Changes { lost: ids(&["b"]), ..Changes::default() });
+        }
+        for after in [&both, &one_rests] {
+            assert_eq!(Changes::between(&alone, after), Changes { come: ids(&["b"]), ..Changes::default() });
+        }
+    }
+
+    #[test]
+    fn changes_of_this_node_are_not_those_of_others() {
+        let (active, inactive) = (view(&["own", "b"], &[]), view(&["b"], &["own"]));
+        assert_eq!(Changes::between(&active, &inactive), Changes::default());
+        assert_eq!(Changes::between(&inactive, &view(&["b"], &[])), Changes::default());
+    }
+
+    #[tokio::test]
+    async fn many_names_are_selected_in_turns_with_other_tasks() {
+        let names: Vec<Arc<str>> = (0..=FILES_AT_ONCE).map(|number| number.to_string().into()).collect();
+        let last = names.len() - 1;
+        let mut selecting = std::pin::pin!(select(names, |name| name.parse::<usize>() == Ok(last)));
+        let is_ready =
+            std::future::poll_fn(|context| std::task::Poll::Ready(selecting.as_mut().poll(context).is_ready()));
+        assert!(!is_ready.await, "other tasks get a turn");
+        assert_eq!(selecting.await, [Arc::<str>::from(last.to_string())]);
     }
 }

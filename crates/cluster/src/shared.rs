@@ -120,17 +120,23 @@ impl Shared {
         // Without a list of members the manager selects nodes for new files: all nodes would answer otherwise.
         let rank = self.socket.as_ref().and_then(|_| view.own_rank(path));
         let verdict = verdict(self.holding(lfn), rank, !view.has_others(), is_refresh, pace.runner_up_delay);
-        if let Verdict::Have(_) = verdict {
-            self.assign(path);
+        match verdict {
+            Verdict::Have(forebay_cms::Held::Pending) if !self.promise(path) => Verdict::Silent,
+            Verdict::Have(_) => {
+                self.names.lock().assign(path);
+                verdict
+            }
+            verdict => verdict,
         }
-        verdict
     }
 
     /// Whether this node has a file. Answered from memory.
     pub(crate) fn holding(&self, lfn: &Lfn) -> Holding {
+        // A node that takes no new files fetches none of those that it has promised, either.
+        let keeps_promises = self.members.lock().own().is_active;
         if self.holds_data(lfn) {
             Holding::Data
-        } else if self.names.lock().is_assigned(lfn.as_str()) {
+        } else if keeps_promises && self.names.lock().is_assigned(lfn.as_str()) {
             Holding::Assigned
         } else {
             Holding::Nothing
@@ -141,8 +147,24 @@ impl Shared {
         matches!(self.engine.has(&OpenRequest::of(lfn.clone())), Ok(Presence::Have))
     }
 
-    pub(crate) fn assign(&self, path: &str) {
-        self.names.lock().assign(path);
+    /// Notes that this node will fetch a file, unless it takes no new ones. Whether it will.
+    pub(crate) fn promise(&self, path: &str) -> bool {
+        self.expect(|names| names.assign(path))
+    }
+
+    /// Notes that managers will send clients for a file of a lost member here, unless this node takes no new ones. Whether they will.
+    pub(crate) fn inherit(&self, path: &str) -> bool {
+        self.expect(|names| names.inherit(path))
+    }
+
+    /// Under the lock of the members: once this node takes no new files, no promise comes after those that are dropped then.
+    fn expect(&self, note: impl FnOnce(&mut Names)) -> bool {
+        let members = self.members.lock();
+        let is_active = members.own().is_active;
+        if is_active {
+            note(&mut self.names.lock());
+        }
+        is_active
     }
 
     /// Notes that there is data of the file here. True if managers expect that it is still to come.
@@ -154,9 +176,8 @@ impl Shared {
         self.names.lock().release(path);
     }
 
-    /// Notes that managers will send clients for a file of a lost member here.
-    pub(crate) fn inherit(&self, path: &str) {
-        self.names.lock().inherit(path);
+    pub(crate) fn release_all(&self) {
+        self.names.lock().release_all();
     }
 
     /// Files of lost members that no client has opened here yet.
@@ -179,7 +200,7 @@ impl Shared {
         let _unheard = self.announcements.send(announcement);
     }
 
-    /// Asks all other live members at once whether one of them has a file. No answer within `time_max` means no.
+    /// Asks all other live members at once whether one of them has a file, also those that take no new ones. No answer within `time_max` means no.
     pub(crate) async fn is_held_elsewhere(&self, path: &str, time_max: Duration) -> bool {
         let Some(socket) = &self.socket else { return false };
         let others: Vec<SocketAddr> = self.view.borrow().others().collect();
@@ -267,5 +288,41 @@ impl Shared {
             is_changed
         });
         before
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use crate::standing::Standing;
+    use forebay_cache::AllowList;
+    use forebay_engine::Routes;
+
+    /// The state of a node without exports, whose members talk over `socket`.
+    pub(crate) fn shared(socket: Option<PeerSocket>) -> Shared {
+        let metrics = Metrics::new();
+        let routes = Routes::new(Vec::new(), AllowList::default(), Arc::new(|_| unreachable!("no origin"))).unwrap();
+        let engine = Engine::start(forebay_engine::Options::default(), None, routes, metrics.clone());
+        let options = Options::default();
+        let members = Members::new(options.placement, 1, "own:1094".to_owned());
+        Shared::new(options, (engine, metrics), members, (None, socket), 1)
+    }
+
+    #[tokio::test]
+    async fn a_member_that_takes_no_new_files_is_asked_for_those_that_it_has() {
+        let socket = PeerSocket::bind(&[([127, 0, 0, 1], 0).into()]).await.unwrap();
+        let shared = shared(Some(socket));
+        shared.suspension.send_replace(None);
+        let other: SocketAddr = ([127, 0, 0, 1], 1).into();
+        shared.members.lock().set_list(None, [("other:1".to_owned(), vec![other])].into());
+        shared.members.lock().set_state(true, true);
+        let decide = |is_serving| {
+            let standing = Standing { is_serving, ..Standing::default() };
+            assert!(shared.members.lock().hear(other, standing, forebay_net::clock::monotonic()));
+            shared.update_view();
+            shared.decide(&Lfn::parse("/store/a").unwrap(), false, Pace::within(Duration::ZERO))
+        };
+        assert_eq!(decide(true), Verdict::Ask { after: Duration::ZERO });
+        assert_eq!(decide(false), Verdict::Have(forebay_cms::Held::Pending), "the other one is suspended");
     }
 }

@@ -16,6 +16,8 @@ pub struct Census {
 pub(crate) struct Standing {
     /// Whether it takes new files.
     pub(crate) is_active: bool,
+    /// Whether clients may be sent to it for files that it has. Active members serve, too.
+    pub(crate) is_serving: bool,
     /// Its share of new files, relative to others.
     pub(crate) weight: u32,
     /// `None` before its first one.

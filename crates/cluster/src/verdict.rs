@@ -46,7 +46,8 @@ pub(crate) enum Verdict {
     Silent,
 }
 
-/// Decides on a question; `runner_up_delay` is that of the manager's [`Pace`], `rank` is the position of this node among the members ranked for the file, of which `is_alone` is the only one.
+/// Decides on a question; `runner_up_delay` is that of the manager's [`Pace`], `rank` is the position of this node among the members ranked for the file. It `is_alone` if no
+/// other live member may have the file.
 pub(crate) fn verdict(
     holding: Holding,
     rank: Option<usize>,

@@ -2,9 +2,9 @@
 
 use crate::options::Placement;
 use forebay_cache::{Candidate, placement_hash, placement_order};
-use std::net::SocketAddr;
+use std::{collections::BTreeSet, net::SocketAddr};
 
-/// A member that lives and takes new files.
+/// A member that lives.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Member {
     /// The same in the views of all members.
@@ -22,6 +22,8 @@ pub struct View {
     /// Those of `members`, in their order.
     candidates: Vec<Candidate>,
     placement: Placement,
+    /// Members that live and serve their files, but take no new ones.
+    inactive: Vec<Member>,
 }
 
 impl View {
@@ -34,7 +36,17 @@ impl View {
             weight: f64::from(member.weight.max(1)),
         };
         let candidates = members.iter().map(candidate).collect();
-        Self { members, candidates, placement }
+        Self { members, candidates, placement, inactive: Vec::new() }
+    }
+
+    /// The same with members that serve their files, but take no new ones.
+    pub(crate) fn with_inactive(self, inactive: Vec<Member>) -> Self {
+        Self { inactive, ..self }
+    }
+
+    /// A view in which inactive members are ranked, too: an order of those that may have a file.
+    pub(crate) fn with_all_ranked(&self) -> Self {
+        Self::new(self.members.iter().chain(&self.inactive).cloned().collect(), self.placement)
     }
 
     /// In the order of their ids.
@@ -60,13 +72,30 @@ impl View {
         self.ranked(path).iter().position(|member| member.address.is_none())
     }
 
-    /// Addresses of the other members.
+    /// Addresses of the other members, inactive ones included: each of them may have files.
     pub(crate) fn others(&self) -> impl Iterator<Item = SocketAddr> {
-        self.members.iter().filter_map(|member| member.address)
+        self.members.iter().chain(&self.inactive).filter_map(|member| member.address)
     }
 
     pub(crate) fn has_others(&self) -> bool {
         self.others().next().is_some()
+    }
+
+    /// Whether another member takes new files.
+    pub(crate) fn has_active_others(&self) -> bool {
+        self.members.iter().any(|member| member.address.is_some())
+    }
+
+    /// Ids of the other members, inactive ones included.
+    pub(crate) fn other_ids(&self) -> BTreeSet<&str> {
+        let all = self.members.iter().chain(&self.inactive);
+        all.filter(|member| member.address.is_some()).map(|member| member.id.as_str()).collect()
+    }
+
+    /// Ids of the other members that take no new files.
+    pub(crate) fn inactive_ids(&self) -> BTreeSet<&str> {
+        let others = self.inactive.iter().filter(|member| member.address.is_some());
+        others.map(|member| member.id.as_str()).collect()
     }
 }
 

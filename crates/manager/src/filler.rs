@@ -34,8 +34,11 @@ pub(crate) struct Filler {
     state: Mutex<FillerState>,
 }
 
-/// How often it is asked whether it is there, and how long it may take to answer.
+/// How often it is asked whether it is there.
 const INTERVAL: Duration = Duration::from_secs(2);
+
+/// How long it may take to answer. A machine with much work may stop a process for seconds; its clients would all read at the origin.
+const ANSWER_TIME_MAX: Duration = Duration::from_secs(5);
 
 /// Least time between two questions: a server that hangs up at once is not to be asked without end.
 const INTERVAL_MIN: Duration = Duration::from_millis(100);
@@ -113,7 +116,7 @@ pub(crate) async fn watch_answers(filler: &Filler, ping: Ping) {
         let endpoint = filler.state().endpoint;
         let stream = match &endpoint {
             Some(endpoint) => {
-                let stream = ping(endpoint.clone(), INTERVAL).await;
+                let stream = ping(endpoint.clone(), ANSWER_TIME_MAX).await;
                 filler.note_answer(endpoint, stream.is_some());
                 stream
             }

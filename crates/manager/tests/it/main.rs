@@ -192,6 +192,8 @@ fn a_filler_that_answers_gets_all_that_is_no_complete_and_valid_file() {
             (&each, "", Redirects::ToFiles, &filler),
             (&each, "tried=127.0.0.1&triedrc=ioerr", Redirects::ToFiles, "root://memory:1094//d/f"),
         ] {
+            // Again: a busy machine may have kept the filler from answering meanwhile.
+            until(|| manager.filler().is_alive).await;
             let to = sent(manager, &format!("{NAMED}?{cgi}"), redirects).await.unwrap();
             assert_eq!(to, expected, "{cgi} {redirects:?}");
         }
