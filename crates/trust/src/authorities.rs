@@ -3,7 +3,7 @@
 //! `HASH.N` and `*.pem` are certificates, `HASH.rN` revocation lists, `*.signing_policy` the names an authority may certify.
 
 use crate::{
-    files::{list, read},
+    files::{FileError, list, read},
     reloading_file::{LoadError, ReloadingFile},
 };
 use forebay_auth::x509::{RevocationList, SigningPolicy, TrustAnchors};
@@ -21,10 +21,12 @@ pub struct Authorities {
     pub anchors: Arc<TrustAnchors>,
     /// Unusable files, with the reasons.
     pub faults: Vec<Fault>,
+    /// Files that failed to be read for a reason that may pass without a change of the file.
+    unread: usize,
 }
 
 /// An unusable file.
-#[derive(Debug)]
+#[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Fault {
     pub path: PathBuf,
     pub reason: String,
@@ -49,6 +51,8 @@ struct LastGood {
 /// Valid content of a file, kept in use if the file is damaged later.
 #[derive(Clone, Debug)]
 enum Kept {
+    /// The PEM text of one or more.
+    Certificates(Arc<[u8]>),
     Crl(Arc<RevocationList>),
     SigningPolicy(SigningPolicy),
 }
@@ -62,15 +66,16 @@ impl Authorities {
         LastGood::default().read(path)
     }
 
-    /// Reads the directory at `path`, and reloads it when it changes. If a revocation list or signing policy becomes unusable,
-    /// the last valid content of that file stays in use.
+    /// Reads the directory at `path`, and reloads it when it changes, and while a file of it cannot be read. If a file becomes unusable,
+    /// its last valid content stays in use.
     ///
     /// # Errors
     /// As for [`Authorities::read`].
     pub fn watch(path: &Path) -> Result<ReloadingFile<Self>, LoadError> {
         let directory = path.to_owned();
         let last_good = Mutex::new(LastGood::default());
-        ReloadingFile::read(vec![path.to_owned()], move || last_good.lock().read(&directory))
+        let load = move || last_good.lock().read(&directory);
+        ReloadingFile::read_whole(vec![path.to_owned()], load, |authorities| authorities.unread)
     }
 }
 
@@ -81,11 +86,12 @@ impl LastGood {
         let mut files: Vec<_> = list(directory)?.into_iter().map(|path| (kind_of(&path), path)).collect();
         // Authorities first: revocation lists are verified with them.
         files.sort_by_key(|(kind, _)| *kind != Kind::Certificate);
-        let (mut good, mut faults) = (HashMap::new(), Vec::new());
+        let (mut good, mut faults, mut unread) = (HashMap::new(), Vec::new(), 0);
         for (kind, path) in files {
             match add(&mut anchors, kind, &path) {
                 Ok(kept) => good.extend(kept.map(|kept| (path, kept))),
                 Err(error) => {
+                    unread += usize::from(error.downcast_ref::<FileError>().is_some_and(FileError::is_transient));
                     let reason = error.to_string();
                     let kept = self.files.get(&path).cloned();
                     self.tell(&path, &reason, kept.is_some());
@@ -101,7 +107,7 @@ impl LastGood {
             return Err(format!("{path} contains no PEM certificate of an authority: {expected}").into());
         }
         self.files = good;
-        Ok(Authorities { anchors: Arc::new(anchors), faults })
+        Ok(Authorities { anchors: Arc::new(anchors), faults, unread })
     }
 
     /// Logs a fault once.
@@ -121,6 +127,8 @@ impl LastGood {
 impl Kept {
     fn add_to(self, anchors: &mut TrustAnchors) -> Self {
         match self.clone() {
+            // They could be read before, so there is no error.
+            Self::Certificates(pem) => drop(anchors.add_authorities(&pem)),
             Self::Crl(list) => anchors.crls.push(list),
             Self::SigningPolicy(policy) => anchors.policies.push(policy),
         }
@@ -132,8 +140,9 @@ impl Kept {
 fn add(anchors: &mut TrustAnchors, kind: Kind, path: &Path) -> Result<Option<Kept>, LoadError> {
     Ok(match kind {
         Kind::Certificate => {
-            anchors.add_authorities(&read(path)?)?;
-            None
+            let pem = read(path)?;
+            anchors.add_authorities(&pem)?;
+            Some(Kept::Certificates(pem.into()))
         }
         Kind::Crl => Some(Kept::Crl(anchors.add_crl(&read(path)?)?)),
         Kind::SigningPolicy => Some(Kept::SigningPolicy(anchors.add_signing_policy(&read(path)?)?)),
@@ -228,6 +237,22 @@ mod tests {
         fs::write(&crl, "damaged").unwrap();
         assert!(watched.refresh_and_log());
         assert_eq!(in_use(&watched), (false, false), "what was removed does not come back");
+    }
+
+    #[test]
+    fn a_certificate_stays_in_use_when_its_file_is_damaged() {
+        let directory = tempfile::tempdir().unwrap();
+        let authority = directory.path().join("aaaaaaaa.0");
+        fs::write(&authority, CA).unwrap();
+        let watched = Authorities::watch(directory.path()).unwrap();
+        fs::write(&authority, "-----BEGIN CERTIFICATE-----\n*\n-----END CERTIFICATE-----\n").unwrap();
+        assert!(watched.refresh_and_log());
+        assert_eq!((in_use(&watched), watched.get().faults.len()), ((false, false), 1));
+        fs::remove_file(&authority).unwrap();
+        assert!(!watched.refresh_and_log(), "a directory without an authority is unusable");
+        fs::write(&authority, CA).unwrap();
+        assert!(watched.refresh_and_log());
+        assert_eq!(watched.get().faults.len(), 0);
     }
 
     #[test]

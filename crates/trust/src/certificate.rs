@@ -48,10 +48,10 @@ impl Gate {
             return Err(Refusal::new(protocol, reason));
         }
         let method = if protocol == SecurityProtocol::Tls { Method::Tls } else { Method::Gsi };
+        let attributes_end = found.expires_at();
         let mut identity = chain.identity(method, &client.address.ip().to_string(), found.names);
         // Attributes may expire before the certificate; the identity must not outlive them.
-        if let Some(end) = found.valid_until.filter(|_| !identity.attributes.is_empty()) {
-            let end = end.plus(1);
+        if let Some(end) = attributes_end {
             identity.expires_at = Some(identity.expires_at.map_or(end, |proxy_end| proxy_end.min(end)));
         }
         let rejected_attributes = found.refusals.iter().map(ToString::to_string).collect();

@@ -27,6 +27,15 @@ pub enum FileError {
     Open { path: PathBuf, mode: u32, wanted: u32 },
 }
 
+impl FileError {
+    /// Whether the file itself may be good: another attempt can succeed without a change of the file.
+    pub(crate) fn is_transient(&self) -> bool {
+        use io::ErrorKind::{IsADirectory, NotADirectory, NotFound, PermissionDenied};
+        let is_lasting = |kind| matches!(kind, IsADirectory | NotADirectory | NotFound | PermissionDenied);
+        matches!(self, Self::Read { source, .. } if !is_lasting(source.kind()))
+    }
+}
+
 /// The bytes of a file.
 ///
 /// # Errors
@@ -128,6 +137,19 @@ mod tests {
         let error = read(Path::new("/no/such/file")).unwrap_err();
         assert!(error.to_string().contains("/no/such/file"), "{error}");
         assert!(list(Path::new("/no/such/directory")).is_err());
+    }
+
+    #[test]
+    fn failures_of_the_disk_may_pass_without_a_change_of_the_file() {
+        let directory = tempfile::tempdir().unwrap();
+        assert!(!read(directory.path()).unwrap_err().is_transient());
+        assert!(!read(&directory.path().join("absent")).unwrap_err().is_transient());
+        let failed = |source| FileError::Read { path: PathBuf::new(), source };
+        assert!(!failed(io::ErrorKind::PermissionDenied.into()).is_transient());
+        let (input_output, no_descriptors) = (5, 24);
+        for number in [input_output, no_descriptors] {
+            assert!(failed(io::Error::from_raw_os_error(number)).is_transient(), "{number}");
+        }
     }
 
     #[test]

@@ -4,6 +4,7 @@
 mod attempt;
 mod authorities;
 mod certificate;
+mod examination;
 mod files;
 mod gate;
 mod issuer_keys;
@@ -14,6 +15,7 @@ mod reloading_file;
 
 pub use attempt::{Attempt, ClientFacts, Proof, Refusal, Step};
 pub use authorities::{Authorities, Fault};
+pub use examination::examine;
 pub use files::{DIRECTORY_ENTRIES_MAX, FILE_LEN_MAX, FileError, Fingerprint, list, read, read_secret};
 pub use gate::{Demand, Gate, GateFiles, NoWayIn};
 pub use issuer_keys::{

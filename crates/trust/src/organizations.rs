@@ -2,10 +2,11 @@
 
 use crate::{
     authorities::Fault,
-    files::{list, read},
+    files::{FileError, list, read},
     reloading_file::{LoadError, ReloadingFile},
 };
 use forebay_auth::voms::VomsDir;
+use parking_lot::Mutex;
 use std::path::{Path, PathBuf};
 
 /// The content of a directory of organizations: `VO/HOST.lsc` and `VO/*.pem`.
@@ -15,6 +16,8 @@ pub struct Organizations {
     pub dir: VomsDir,
     /// Unusable files, with the reasons. They count for nothing.
     pub faults: Vec<Fault>,
+    /// Files that failed to be read for a reason that may pass without a change of the file.
+    unread: usize,
 }
 
 impl Organizations {
@@ -23,6 +26,21 @@ impl Organizations {
     /// # Errors
     /// If it cannot be listed.
     pub fn read(path: &Path) -> Result<Self, LoadError> {
+        Self::read_and_log(path, &mut Vec::new())
+    }
+
+    /// Reads the directory at `path`, and reloads it when it changes, and while a file of it cannot be read.
+    ///
+    /// # Errors
+    /// As for [`Organizations::read`].
+    pub fn watch(path: &Path) -> Result<ReloadingFile<Self>, LoadError> {
+        let (directory, logged) = (path.to_owned(), Mutex::default());
+        let load = move || Self::read_and_log(&directory, &mut logged.lock());
+        ReloadingFile::read_whole(vec![path.to_owned()], load, |organizations| organizations.unread)
+    }
+
+    /// Logs the faults that the read before did not have.
+    fn read_and_log(path: &Path, logged: &mut Vec<Fault>) -> Result<Self, LoadError> {
         let mut organizations = Self::default();
         if !path.exists() {
             return Ok(organizations);
@@ -33,19 +51,11 @@ impl Organizations {
                 organizations.add(name, file);
             }
         }
-        for Fault { path, reason } in &organizations.faults {
-            tracing::warn!(file = %path.display(), reason, "unusable file of an organization");
+        for fault in organizations.faults.iter().filter(|fault| !logged.contains(fault)) {
+            tracing::warn!(file = %fault.path.display(), reason = fault.reason, "unusable file of an organization");
         }
+        logged.clone_from(&organizations.faults);
         Ok(organizations)
-    }
-
-    /// Reads the directory at `path`, and reloads it when it changes.
-    ///
-    /// # Errors
-    /// As for [`Organizations::read`].
-    pub fn watch(path: &Path) -> Result<ReloadingFile<Self>, LoadError> {
-        let directory = path.to_owned();
-        ReloadingFile::read(vec![path.to_owned()], move || Self::read(&directory))
     }
 
     fn add(&mut self, organization: &str, path: PathBuf) {
@@ -58,16 +68,20 @@ impl Organizations {
         };
         let added = path.extension().and_then(|extension| extension.to_str()).map_or(Ok(()), add);
         if let Err(error) = added {
-            let reason = error.to_string();
-            self.faults.push(Fault { path, reason });
+            self.note(path, &error);
         }
+    }
+
+    fn note(&mut self, path: PathBuf, error: &LoadError) {
+        self.unread += usize::from(error.downcast_ref::<FileError>().is_some_and(FileError::is_transient));
+        self.faults.push(Fault { path, reason: error.to_string() });
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::fs;
+    use std::{fs, io};
 
     #[test]
     fn organizations_are_directories_with_lists_of_servers() {
@@ -82,5 +96,15 @@ mod tests {
         assert!(read.faults[0].path.ends_with("cms/broken.lsc"));
         let read = Organizations::read(Path::new("/no/such/directory")).unwrap();
         assert_eq!(read.dir.organizations().count(), 0);
+    }
+
+    #[test]
+    fn files_that_a_failing_disk_does_not_give_are_counted() {
+        let (mut read, path) = (Organizations::default(), PathBuf::from("atlas/voms.cern.ch.lsc"));
+        read.note(path.clone(), &"not a name".into());
+        assert_eq!(read.unread, 0, "another attempt finds the same");
+        let source = io::Error::from_raw_os_error(5);
+        read.note(path.clone(), &FileError::Read { path, source }.into());
+        assert_eq!((read.unread, read.faults.len()), (1, 2));
     }
 }

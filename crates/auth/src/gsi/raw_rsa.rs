@@ -9,11 +9,15 @@ use openssl::error::ErrorStack;
 use openssl::pkey::{Id, PKeyRef, Private, Public};
 use openssl::rsa::{Padding, Rsa, RsaRef};
 
-/// Longest signed text that is recovered, bytes.
-const RECOVERED_LEN_MAX: usize = 16 << 10;
+/// Longest signed text that is recovered, bytes: the values of a group of 8192 bits take 3.5 KiB.
+const RECOVERED_LEN_MAX: usize = 4 << 10;
 
 /// Shortest RSA key of a peer, bits.
 const RSA_BITS_MIN: u32 = 1024;
+
+/// Longest public exponent of a peer's key, bits. Authorities certify 65537 and less; one as long as the modulus makes a
+/// recovery a thousand times as expensive, for a peer that has proved nothing yet.
+const RSA_EXPONENT_BITS_MAX: i32 = 64;
 
 /// Bytes of a block that the padding takes.
 const PADDING_LEN: usize = 11;
@@ -56,7 +60,11 @@ pub(crate) fn usual_rsa(key: &PKeyRef<Public>) -> Result<Rsa<Public>, GsiError> 
     if key.id() != Id::RSA || !(RSA_BITS_MIN..=RSA_BITS_MAX).contains(&key.bits()) {
         return Err(GsiError::KeyKind);
     }
-    Ok(key.rsa()?)
+    let key = key.rsa()?;
+    if key.e().num_bits() > RSA_EXPONENT_BITS_MAX {
+        return Err(GsiError::KeyKind);
+    }
+    Ok(key)
 }
 
 fn block_len(size: u32) -> usize {
@@ -66,6 +74,7 @@ fn block_len(size: u32) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use openssl::{bn::BigNum, pkey::PKey};
 
     fn public(key: &Rsa<Private>) -> Rsa<Public> {
         Rsa::from_public_components(key.n().to_owned().unwrap(), key.e().to_owned().unwrap()).unwrap()
@@ -85,8 +94,21 @@ mod tests {
         assert_eq!(recover(&public(&Rsa::generate(1024).unwrap()), &signature), None);
         assert_eq!(recover(&public(&key), &signature[1..]), None);
         assert_eq!(recover(&public(&key), b""), None);
-        assert_eq!(recover(&public(&key), &signature.repeat(129)), None);
+        assert_eq!(recover(&public(&key), &signature.repeat(33)), None);
         signature[5] ^= 1;
         assert_eq!(recover(&public(&key), &signature), None);
+    }
+
+    #[test]
+    fn keys_with_long_exponents_are_refused() {
+        let key = Rsa::generate(1024).unwrap();
+        let with = |exponent: BigNum| {
+            let key = Rsa::from_public_components(key.n().to_owned().unwrap(), exponent).unwrap();
+            usual_rsa(&PKey::from_rsa(key).unwrap()).map(drop)
+        };
+        assert!(with(BigNum::from_u32(65537).unwrap()).is_ok());
+        let mut long = key.n().to_owned().unwrap();
+        long.sub_word(2).unwrap();
+        assert!(matches!(with(long), Err(GsiError::KeyKind)));
     }
 }

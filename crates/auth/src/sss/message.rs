@@ -239,6 +239,7 @@ impl<'a> Claims<'a> {
         }
         let mut identity = Identity::of(Method::Sss, peer.host);
         identity.issuer = Some(key.name.clone());
+        identity.expires_at = key.expires_at;
         let says_who = key.lets_name_users();
         identity.user = Some(if says_who { self.name.unwrap_or("nobody") } else { &key.user }.to_owned());
         let groups = match key.group.as_str() {

@@ -228,6 +228,15 @@ fn no_message_is_good_twice_unless_it_was_refused() {
 }
 
 #[test]
+fn a_proof_ends_with_its_key() {
+    for (end, ends) in [("e:1700003600", true), ("e:0", false)] {
+        let keytab = keytab(&format!("n:key u:jane {end}"));
+        let expires_at = identity(&message(&keytab, "192.0.2.7"), &keytab).expires_at;
+        assert_eq!(expires_at, ends.then_some(NOW.plus(3600)), "{end}");
+    }
+}
+
+#[test]
 fn messages_of_other_forms_are_refused() {
     let keytab = keytab("n:key u:jane");
     let good = message(&keytab, "192.0.2.7");

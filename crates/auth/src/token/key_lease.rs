@@ -47,7 +47,13 @@ impl KeyLease {
 
     /// Whether keys are to be fetched now; who asks does it then.
     pub fn begin_fetch(&mut self, now: UnixTime) -> bool {
-        let is_due = !self.is_fetching && self.due <= now;
+        // A clock that was put back must neither put keys off nor prolong them.
+        let was_put_back = self.tried_at.is_some_and(|tried| now < tried);
+        if was_put_back {
+            let latest = now.plus(KEYS_FRESH_SECONDS.1).plus(self.grace_seconds);
+            self.ends_at = self.ends_at.map(|ends_at| ends_at.min(latest));
+        }
+        let is_due = !self.is_fetching && (self.due <= now || was_put_back);
         if is_due {
             self.is_fetching = true;
             self.tried_at = Some(now);
@@ -152,6 +158,17 @@ mod tests {
         assert!(lease.handle_missing(NOW), "who needs a key may wait for it");
         lease.handle_fetched(NOW, None);
         assert!(!lease.begin_fetch(NOW));
+    }
+
+    #[test]
+    fn a_clock_that_was_put_back_neither_puts_keys_off_nor_prolongs_them() {
+        let mut lease = fetched(None);
+        let now = NOW.plus(-10 * 86_400);
+        assert!(lease.begin_fetch(now));
+        assert_eq!(lease.ends_at, Some(now.plus(86_400 + GRACE)));
+        assert!(!lease.begin_fetch(now.plus(-1)), "it is fetching");
+        lease.handle_failed(now);
+        assert!(!lease.begin_fetch(now.plus(PAUSE_FIRST - 1)) && lease.begin_fetch(now.plus(PAUSE_FIRST)));
     }
 
     #[test]

@@ -103,6 +103,12 @@ pub fn attributes(chain: &Chain, site: VomsSite<'_>, now: UnixTime) -> Attribute
 }
 
 impl Attributes {
+    /// When they are believed no longer; `None` if there are none.
+    pub fn expires_at(&self) -> Option<UnixTime> {
+        let end = self.valid_until?.plus(SKEW_S + 1);
+        (!self.names.is_empty()).then_some(end)
+    }
+
     fn refuse(&mut self, certificate: &AttributeCertificate<'_>, fault: VomsFault) {
         self.refusals.push(VomsError::Of(certificate.organization.to_owned(), fault));
     }
@@ -158,13 +164,14 @@ fn server_of_certificate(certificate: &AttributeCertificate<'_>, servers: &Serve
     let brought: Vec<_> =
         certificate.certificates.iter().map(|der| Certificate::from_der(der)).collect::<Result<_, _>>()?;
     let server = brought.first().ok_or(VomsFault::NoServer)?.clone();
-    let is_not_signed = || VomsFault::Signature { server: server.subject().to_owned() };
-    if !has_signed(&server, certificate) {
-        return Err(is_not_signed());
-    }
+    // Before its key is worked with: the client may have made the certificate.
     if !servers.lists(&brought) {
         let (server, authority) = (server.subject().to_owned(), server.issuer.clone());
         return Err(VomsFault::NotListed { server, authority });
+    }
+    let is_not_signed = || VomsFault::Signature { server: server.subject().to_owned() };
+    if !has_signed(&server, certificate) {
+        return Err(is_not_signed());
     }
     let chain = Chain::from_certificates(brought)?;
     if chain.leaf() == &server { Ok(chain) } else { Err(is_not_signed()) }

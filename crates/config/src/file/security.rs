@@ -34,7 +34,7 @@ section! {
         /// Accept clients with GSI versions before 10400. A man in the middle can replace their session keys.
         unsigned_gsi: bool => security.allows_unsigned_gsi = Value::default("false"),
         /// Requests that `gsi` clients must sign on connections without TLS: `none`; `compatible` modifications; `standard` also opens;
-        /// `intense` also all uses of open files except plain reads; `pedantic` all requests.
+        /// `intense` also closes, page reads, parallel streams and commands to the cache; `pedantic` all requests.
         signing: SigningLevel => security.signing = Value::default(r#""none""#).sample(r#""standard""#),
         /// Request proxy delegation from `gsi` clients, for use with origins on their behalf: see `[[credential]]` and
         /// `export.origin_check`. The proxy is kept in memory until the session ends.
@@ -102,7 +102,8 @@ section! {
         rights: List<Right> = Value::none().sample(r#"["read", "list"]"#),
         /// Authentication methods of the client, any of `gsi`, `tls`, `token`, `access-key`, `sss`, `unix`, `host`, `none`. Default: all.
         methods: List<Method> => who.methods = Value::none().sample(r#"["gsi", "token"]"#),
-        /// Local user name. In this and the following settings `*` matches any run of characters.
+        /// Local user name, of logins with `sss`, `unix` or an access key. In this and the following settings `*` matches any run of
+        /// characters.
         user: Line => who.user = Value::none().sample(r#""prod*""#),
         /// Distinguished name (`/DC=ch/CN=...`), or `sub` of a token.
         subject: Line => who.subject = Value::none().sample(r#""/DC=ch/DC=cern/*""#),

@@ -69,7 +69,7 @@ section! {
         login_time_max: Time => server.options.login_time_max = Value::default(r#""30s""#),
         /// Timeout for the rest of a request of which a part was received: the connection is closed.
         request_time_max: Time => server.options.request_time_max = Value::default(r#""30s""#),
-        /// Timeout for writes to a client: the connection is closed if the client accepts no bytes for this time.
+        /// Timeout for a client to take up to 512 KiB (HTTP and dCap: 256 KiB) that wait for it. Slower connections are closed.
         write_stall_max: Time => server.options.write_stall_max = Value::default(r#""60s""#),
         /// Close connections without a request and without an open file after this time. Clients reconnect when they need to, and
         /// stock clients close idle connections after 5 to 20 minutes themselves.
@@ -167,7 +167,7 @@ section! {
 }
 
 section! {
-    /// The log, written to standard error. The target `forebay::access` has one line per closed file.
+    /// The log, written to standard error. The target `forebay::access` has a line for each closed file, each redirect to a file, and each open that failed or was refused.
     "logging" RawLogging => Config {
         /// Format of lines: `text`, or `json` with one object per line.
         format: LogFormat => logging.format = Value::default(r#""text""#),

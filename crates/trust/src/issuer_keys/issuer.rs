@@ -83,7 +83,6 @@ impl IssuerKeys {
                 Ok(fetched) => self.take(fetched, &set).await,
                 Err(error) => self.note_failure(&error),
             }
-            self.ended.notify_all();
         }
     }
 
@@ -122,7 +121,7 @@ impl IssuerKeys {
             let mut state = self.state();
             state.json = fetched.json.clone();
             state.lease.handle_fetched(now, fetched.max_age);
-            state.rounds += 1;
+            self.end_round(&mut state);
         }
         let Some(kept) = self.kept.clone() else { return };
         let saved = tokio::task::spawn_blocking(move || {
@@ -142,7 +141,7 @@ impl IssuerKeys {
         let now = unix_now();
         let mut state = self.state();
         state.lease.handle_failed(now);
-        state.rounds += 1;
+        self.end_round(&mut state);
         let again_s = state.lease.due.seconds_since(now);
         let ends_at = state.lease.ends_at;
         drop(state);
@@ -155,6 +154,12 @@ impl IssuerKeys {
                 tracing::error!(issuer = self.url, %error, again_s, "cannot fetch the keys of a token issuer; its tokens are refused");
             }
         }
+    }
+
+    /// Notifies the waiting logins of the end of a fetch. They must not wait for the disk on which keys are saved.
+    fn end_round(&self, state: &mut State) {
+        state.rounds += 1;
+        self.ended.notify_all();
     }
 
     /// Requests a fetch for a missing key, unless there was one just before. Returns whether a new key may arrive soon.
