@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import struct
 from collections.abc import Callable
@@ -116,6 +117,21 @@ def test_a_thousand_files_on_one_line(dcap_cache: Forebay) -> None:
         assert door.ask("1 2 client ping") == "1 2 server pong"
 
 
+def test_refused_opens_cost_no_task_each(dcap_cache: Forebay) -> None:
+    with Door(dcap_cache) as door:
+        door.greet()
+        with door.data(door.open(7, FILE)):
+            opens = memoryview(f'7 0 client open "dcap://host{FILE}" r host 1\n'.encode() * 50_000)
+            door.socket.setblocking(False)
+            # A server that sends each refusal before it takes the next line takes no more of them at some time.
+            with contextlib.suppress(BlockingIOError):
+                while opens:
+                    opens = opens[door.socket.send(opens) :]
+            door.socket.setblocking(True)
+            assert door.hear().startswith("7 0 client failed 5 ")
+            assert dcap_cache.metrics().total("forebay_tasks") < 1000
+
+
 @pytest.mark.parametrize(
     ("first", "reason"),
     [
@@ -148,7 +164,7 @@ def test_a_challenge_is_of_one_session_and_counts_once(dcap_cache: Forebay) -> N
 def test_a_data_connection_that_never_comes_fails_the_open(
     serve: Callable[..., Forebay], dcap_origin: xrootd.Origin, dcap_listen: str
 ) -> None:
-    dcap = {"listen": [dcap_listen], "data_connection_time_max": "1s", "request_time_max": "1s"}
+    dcap = {"listen": [dcap_listen], "data_connection_time_max": "3s", "request_time_max": "3s"}
     server = serve({"export": [{"path": "/", "origins": [dcap_origin.url]}], "dcap": dcap})
     with Door(server) as door:
         door.greet()
@@ -183,9 +199,14 @@ def test_access_log_metrics_and_records_have_the_reads(
         assert done.returncode == 0, done.stderr
         # A period of use ends with its close.
         records.closes(directory, number)
+        # A block that is not on the disk yet is not a hit.
+        server.settled_metrics()
     sent = server.metrics().client_bytes()
     assert sum(sent.values()) == 2 * size
     assert size <= sent["hit"] < 2 * size
+    requests = server.metrics().by("forebay_client_requests_total", "kind")
+    assert (requests["open"], requests["close"]) == (2, 2)
+    assert requests["read"] >= 2
     cold, warm = records.closes(directory, 2)
     assert {cold["protocol"], warm["protocol"]} == {"dcap"}
     assert (warm["file_lfn"], warm["client_ip"]) == (FILE, "127.0.0.1")

@@ -21,9 +21,9 @@ PATIENCE = {
     "connect_timeout": "2s",
     "first_byte_timeout": "2s",
     "stall_timeout": "2s",
-    "deadline": "10s",
-    "attempts": 2,
-    "read_attempts": 2,
+    "deadline": "20s",
+    "attempts": 4,
+    "read_attempts": 4,
 }
 # Beyond the first bytes, so that a read may begin well and fail later.
 FAILING_FROM = 40 * BLOCK

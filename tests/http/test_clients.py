@@ -95,7 +95,7 @@ def test_fsspec_lists_seeks_and_reads_ranges(http: str) -> None:
 
 
 def test_webdav4_lists_stats_and_reads(http: str) -> None:
-    client = WebDav(http)
+    client = WebDav(http, timeout=60)
     assert client.content_length(FILE) == len(CONTENT)
     assert client.isdir("/data/sub")
     names = {entry["name"].rsplit("/", 1)[-1] for entry in client.ls("/data", detail=True)}

@@ -47,6 +47,17 @@ def test_the_second_copy_comes_from_the_cache(cache: Forebay) -> None:
     assert served.total("forebay_client_bytes_total", outcome="hit") == len(content)
 
 
+def test_requests_are_counted_by_kind(cache: Forebay) -> None:
+    for arguments in ((), ("--range", "0-9"), ("--range", "0-9,20-29"), ("--head",), ("--request", "PROPFIND")):
+        curl("--fail", *arguments, url(cache, FILE))
+    curl("--fail", "--request", "PROPFIND", "--header", "Depth: 1", f"http://{cache.address}/")
+    curl("--request", "OPTIONS", url(cache, FILE))
+    curl("--request", "PUT", url(cache, FILE))
+    requests = cache.metrics().by("forebay_client_requests_total", "kind")
+    counted = {kind: count for kind, count in requests.items() if count}
+    assert counted == {"read": 2, "readv": 1, "stat": 2, "dirlist": 1, "session": 1, "write": 1}
+
+
 @pytest.mark.parametrize("span", ["0-0", "100-70000", "2600000-", "-1", "2622673-99999999999"])
 def test_ranges_are_exact(cache: Forebay, span: str) -> None:
     content = FILES[FILE].all()

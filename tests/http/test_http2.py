@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import re
 import socket
 import ssl
@@ -18,7 +19,7 @@ import h2.exceptions
 import pytest
 
 from harness import xrootd
-from harness.content import assert_same
+from harness.content import Pattern, assert_same
 from harness.forebay import BLOCK, Forebay
 from harness.ground import Ground, program
 from harness.http_client import Reply, ask, parts_of
@@ -200,6 +201,31 @@ def test_answers_are_those_of_http_1(
     assert_same(over_2.body, over_1.body, path)
 
 
+def test_a_long_file_that_is_not_in_memory_arrives_with_the_least_memory(
+    over_tls: Callable[..., Forebay], grid: Grid, ground: Ground
+) -> None:
+    """A stream has memory of its connection: its reads must not wait for more of it."""
+    directory, content = ground.directory("long-file"), Pattern(6 << 20, 76)
+    content.write(directory / "long.bin")
+    server = over_tls({"directory": str(directory)}, memory={"budget": "16MiB"})
+    with (directory / "long.bin").open("rb") as file:
+        os.fsync(file.fileno())
+        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+    assert_same(curl(grid, "--fail", f"https://{server.address}/long.bin"), content.all(), "over HTTP/2")
+
+
+def test_a_body_that_ends_with_the_connection_ends_with_a_message_of_tls(exported: Forebay, grid: Grid) -> None:
+    """Without it a client cannot distinguish the end from a connection that was cut (RFC 9112, 9.8)."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.load_verify_locations(capath=str(grid.directory))
+    plain = socket.create_connection((exported.host, exported.port), SECONDS)
+    with context.wrap_socket(plain, server_hostname="127.0.0.1", suppress_ragged_eofs=False) as client:
+        client.sendall(b"GET /data/ HTTP/1.0\r\n\r\n")
+        # Raises an error if the connection ends without the message.
+        received = b"".join(iter(lambda: client.recv(64 << 10), b""))
+    assert received.rstrip().endswith(b"</html>")
+
+
 def test_a_status_follows_the_body_if_it_is_wished(client: Client) -> None:
     reply = client.reply(client.ask("GET", FILE, {"x-transfer-status": "true", "range": "bytes=0-9,20-29"}))
     assert (reply.status, reply.trailer) == (206, {"x-transfer-status": "200: OK"})
@@ -264,7 +290,7 @@ def test_a_header_above_the_limit_is_refused(client: Client) -> None:
 
 
 def test_an_idle_connection_is_closed_in_time(over_tls: Callable[..., Forebay], http_data: Path, grid: Grid) -> None:
-    server = over_tls({"directory": str(http_data)}, http={"idle_time_max": "1s"})
+    server = over_tls({"directory": str(http_data)}, http={"idle_time_max": "4s"})
     with Client(server, grid) as client:
         assert client.reply(client.ask("GET", FILE, {"range": "bytes=0-0"})).status == 206
         # The client does not answer, and does not close its side.

@@ -15,7 +15,7 @@ import uproot
 from playwright.sync_api import Page, Response
 
 from harness import xrootd
-from harness.browser import chromium
+from harness.browser import PATIENCE_MS, chromium
 from harness.forebay import Forebay
 from harness.ground import Ground, jsroot
 from harness.pki import Credential, Grid
@@ -67,6 +67,7 @@ def site(host: Credential) -> Iterator[str]:
 def page() -> Iterator[Page]:
     """A window of a browser that trusts all certificates."""
     with chromium() as browser, browser.new_context(ignore_https_errors=True) as context:
+        context.set_default_timeout(PATIENCE_MS)
         yield context.new_page()
 
 

@@ -104,6 +104,8 @@ def test_the_columns_that_a_job_reads_over_http_are_fetched_for_the_next_file(
             until(lambda: parsed(site) == 1, "the file is parsed")
             read(site, FIRST, source, directory)
         until(lambda: learned(site) == {len(USED)}, "the columns are learned")
+        # The rests of the blocks of the first file.
+        site.server.settled_metrics()
         before = len(relay.reads)
         wanted = blocks_of_used(ground, directory / NEXT[1:])
         with kept_open(site, NEXT):

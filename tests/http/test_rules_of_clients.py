@@ -355,3 +355,42 @@ def test_long_listings_are_sent_as_they_are_made(ground: Ground) -> None:
             old.socket.sendall(b"GET / HTTP/1.0\r\n\r\n")
             answer = old.received.read()
         assert (answer.count(b"<a href="), b"chunked" in answer) == (len(names), False)
+
+
+@pytest.mark.parametrize("method", ["GET", "HEAD"])
+def test_two_slashes_before_a_directory_name_no_other_host(exported: Forebay, method: str) -> None:
+    reply = ask(exported, method, "//data")
+    assert (reply.status, reply.fields["location"]) == (301, "/data/")
+
+
+@pytest.mark.parametrize(
+    ("request_line", "fields", "body", "status"),
+    [
+        (f"PUT {FILE}", "Content-Length: 100000", b"a" * 100_000, 405),
+        ("PROPFIND /data", "Transfer-Encoding: chunked", b"10000\r\n" + b"a" * 65536 + b"\r\n1\r\na\r\n0\r\n\r\n", 207),
+    ],
+)
+def test_a_body_that_is_not_read_past_gets_one_answer(
+    exported: Forebay, request_line: str, fields: str, body: bytes, status: int
+) -> None:
+    with socket.create_connection((exported.host, exported.port), 30) as client:
+        client.sendall(f"{request_line} HTTP/1.1\r\nHost: a\r\n{fields}\r\n\r\n".encode() + body)
+        received = b"".join(iter(lambda: client.recv(64 << 10), b""))
+    assert received.startswith(f"HTTP/1.1 {status} ".encode())
+    assert received.count(b"\r\nDate: ") == 1
+
+
+def test_only_what_is_cached_is_sent_also_of_a_file_that_is_open(cache: Forebay) -> None:
+    with Connection(cache) as connection:
+        assert connection.ask("GET", FILE, {"Range": "bytes=0-9"}).status == 206
+        missing = {"Range": f"bytes={30 * BLOCK}-{30 * BLOCK + 9}"}
+        assert connection.ask("GET", FILE, {**missing, "Cache-Control": "only-if-cached"}).status == 504
+        assert connection.ask("GET", FILE, missing).status == 206
+
+
+def test_the_right_to_list_is_enough_for_a_page(serve: Callable[..., Forebay], http_data: Path) -> None:
+    grant = {"path": "/data", "rights": ["list"], "host": "127.0.0.1"}
+    server = serve({"export": [{"path": "/", "directory": str(http_data)}], "grant": [grant]})
+    page = ask(server, "GET", "/data/")
+    assert (page.status, b"file.bin" in page.body) == (200, True)
+    assert ask(server, "GET", FILE).status == 403

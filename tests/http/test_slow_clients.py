@@ -20,10 +20,10 @@ from .conftest import FILE
 
 @pytest.fixture
 def impatient(serve: Callable[..., Forebay], http_data: Path) -> Forebay:
-    """A server that waits for a second only."""
+    """A server that waits for some seconds only."""
     return serve(
         {
-            "http": {"header_time_max": "1s", "idle_time_max": "1s"},
+            "http": {"header_time_max": "4s", "idle_time_max": "4s"},
             "export": [{"path": "/", "directory": str(http_data)}],
         }
     )

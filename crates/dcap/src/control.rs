@@ -13,6 +13,7 @@ use forebay_dcap_proto::{
     Command, ControlAnswer, ControlRequest, Errno, Hello, LineError, LineTooLong, Lines, NameError, Refusal,
 };
 use forebay_front::{ConnectionPlaces, DeliveryError, NewClient};
+use forebay_telemetry::RequestKind;
 use forebay_types::Side;
 use std::{io, sync::Arc};
 use tokio::{
@@ -86,6 +87,7 @@ async fn run(state: Arc<State>, client: NewClient, mut stop: watch::Receiver<boo
         }
         () = stopped(&mut stop) => Err(End::Server),
     };
+    state.front.backend.metrics().add_client_request(RequestKind::Session);
     let logged_in = greeted.and_then(|hello| Ok((log_in(&state, peer, &hello)?, hello.version)));
     let ((proven, _session), version) = match logged_in {
         Ok(logged_in) => logged_in,
@@ -172,6 +174,7 @@ impl Control {
             }
             Err(error) => return Err(error.into()),
         };
+        self.line.state.front.backend.metrics().add_client_request(kind_of(&request.command));
         let answer = ControlAnswer { session: request.session, id: request.id };
         match request.command {
             Command::Hello(hello) => self.send(&ControlAnswer::welcome(hello.version)).await?,
@@ -184,9 +187,14 @@ impl Control {
             Command::Stat(path) => self.start(answer, NameRequest::Stat, path).await?,
             Command::Check(path) => self.start(answer, NameRequest::Check, path).await?,
             Command::Stage(path) => self.start(answer, NameRequest::Stage, path).await?,
-            Command::Open(open) => {
-                self.tasks.spawn(open::serve(Arc::clone(&self.line), answer, open, self.stop.clone()));
-            }
+            // Before there is a task: the limit of sessions is that of the tasks.
+            Command::Open(open) => match self.line.begin_session(answer.session) {
+                Ok(session) => {
+                    let (line, stop) = (Arc::clone(&self.line), self.stop.clone());
+                    self.tasks.spawn(open::serve(line, answer, open, session, stop));
+                }
+                Err(refusal) => self.send(&answer.failed(&refusal)).await?,
+            },
             Command::Change(_) => self.send(&answer.failed(&read_only())).await?,
             Command::Unsupported(verb) => {
                 let text = format!("{verb} is not supported");
@@ -217,6 +225,18 @@ impl Control {
 
     async fn send(&self, text: &str) -> Result<(), End> {
         Ok(send_text(&self.stream, text, self.line.state.options.write_stall_max).await?)
+    }
+}
+
+/// The kind of a request on a control connection.
+const fn kind_of(command: &Command) -> RequestKind {
+    match command {
+        Command::Hello(_) | Command::Bye => RequestKind::Session,
+        Command::Stat(_) => RequestKind::Stat,
+        Command::Check(_) => RequestKind::Locate,
+        Command::Open(_) => RequestKind::Open,
+        Command::Change(_) => RequestKind::Write,
+        Command::Ping | Command::Stage(_) | Command::Fail | Command::Unsupported(_) => RequestKind::Other,
     }
 }
 

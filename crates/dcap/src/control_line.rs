@@ -34,9 +34,9 @@ pub(crate) struct ControlLine {
 }
 
 /// The session of an open. Its number is free when this is dropped.
-pub(crate) struct Session<'a> {
+pub(crate) struct Session {
     number: u32,
-    line: &'a ControlLine,
+    line: Arc<ControlLine>,
 }
 
 /// The parts of a [`ControlLine`] that the hello has shown.
@@ -77,7 +77,7 @@ impl ControlLine {
     }
 
     /// Begins the session of an open.
-    pub(crate) fn begin_session(&self, number: u32) -> Result<Session<'_>, Refusal> {
+    pub(crate) fn begin_session(self: &Arc<Self>, number: u32) -> Result<Session, Refusal> {
         let mut sessions = self.sessions.lock();
         if sessions.len() >= OPENS_MAX {
             let text = "this program has too many files open: close some";
@@ -86,7 +86,7 @@ impl ControlLine {
         if !sessions.insert(number) {
             return Err(Refusal::new(Refusal::DUPLICATE_SESSION, Errno::Invalid, "the session number is in use"));
         }
-        Ok(Session { number, line: self })
+        Ok(Session { number, line: Arc::clone(self) })
     }
 
     /// Has the next open of a name refused. libdcap 2.47 opens a file again after a read that failed, and would repeat the read for ever.
@@ -105,7 +105,7 @@ impl ControlLine {
     }
 }
 
-impl Drop for Session<'_> {
+impl Drop for Session {
     fn drop(&mut self) {
         self.line.sessions.lock().remove(&self.number);
     }

@@ -13,6 +13,7 @@ use forebay_dcap_proto::{DataAnswer, DataRequest, DataSession, Reading};
 use forebay_engine::Handle;
 use forebay_front::{AnswerMemory, ReadKind, ReadStream, answered_now, report_read};
 use forebay_net::probe_cached;
+use forebay_telemetry::RequestKind;
 use forebay_types::{ByteRange, Outcome};
 use std::{sync::Arc, time::Instant};
 use tokio::{
@@ -49,7 +50,6 @@ impl Mover {
     pub(crate) async fn run(&mut self, mut stop: watch::Receiver<bool>) -> End {
         loop {
             let next = match self.session.poll_request() {
-                Ok(Some(DataRequest::Close)) => self.close().await,
                 Ok(Some(request)) => self.answer(request).await,
                 Ok(None) => self.wait(&mut stop).await,
                 Err(error) => Err(error.into()),
@@ -86,13 +86,14 @@ impl Mover {
     }
 
     async fn answer(&mut self, request: DataRequest) -> Result<(), End> {
+        self.line.state.front.backend.metrics().add_client_request(kind_of(&request));
         let out = &mut self.output.waiting;
         match request {
             DataRequest::Read(reading) => self.read(reading).await?,
             DataRequest::Vector(parts) => self.read_vector(&parts).await?,
             DataRequest::Seek { position } => DataAnswer::SEEK.acknowledge(&[position], out),
             DataRequest::Locate { size, position } => DataAnswer::LOCATE.acknowledge(&[size, position], out),
-            DataRequest::Close => return Err(End::Closed),
+            DataRequest::Close => return self.close().await,
         }
         self.output.flush(&self.connection.stream).await
     }
@@ -203,5 +204,15 @@ impl Mover {
             }
         }
         Ok(())
+    }
+}
+
+/// The kind of a request on a data connection.
+const fn kind_of(request: &DataRequest) -> RequestKind {
+    match request {
+        DataRequest::Read(_) => RequestKind::Read,
+        DataRequest::Vector(_) => RequestKind::Readv,
+        DataRequest::Seek { .. } | DataRequest::Locate { .. } => RequestKind::Other,
+        DataRequest::Close => RequestKind::Close,
     }
 }

@@ -1,8 +1,13 @@
 //! The life of an open file: its open, its data connection, and its end.
 
 use crate::{
-    control_line::ControlLine, end::End, expected_connections::DataConnection, failures::Subject, mover::Mover,
-    names::Permitted, state::stopped,
+    control_line::{ControlLine, Session},
+    end::End,
+    expected_connections::DataConnection,
+    failures::Subject,
+    mover::Mover,
+    names::Permitted,
+    state::stopped,
 };
 use forebay_auth::Right;
 use forebay_dcap_proto::{ControlAnswer, Errno, Open, Refusal};
@@ -19,14 +24,17 @@ enum NoConnection {
     Never,
 }
 
-/// Opens a file and serves its data connection, until the client closes it, a read fails, or `stop` is true.
-pub(crate) async fn serve(line: Arc<ControlLine>, answer: ControlAnswer, open: Open, mut stop: watch::Receiver<bool>) {
+/// Opens a file and serves its data connection, until the client closes it, a read fails, or `stop` is true. The session lasts until its last
+/// answer is handed over.
+pub(crate) async fn serve(
+    line: Arc<ControlLine>,
+    answer: ControlAnswer,
+    open: Open,
+    _session: Session,
+    mut stop: watch::Receiver<bool>,
+) {
     let name = open.name.clone();
-    let opened = match line.begin_session(answer.session) {
-        Ok(session) => line.open(open).await.map(|opened| (session, opened)),
-        Err(refusal) => Err(refusal),
-    };
-    let (_session, (handle, _place)) = match opened {
+    let (handle, _place) = match line.open(open).await {
         Ok(opened) => opened,
         Err(refusal) => return line.answer(answer.failed(&refusal)).await,
     };

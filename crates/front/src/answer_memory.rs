@@ -20,6 +20,9 @@ const ANSWERS_PER_CONNECTION: u64 = 4;
 /// Pieces of one answer that wait for the client, or are in the making. The reservation of an answer has room for them.
 const PIECES_PER_ANSWER: u64 = 8;
 
+/// Frames longer than a piece that wait for the client: elements of vector reads have up to 2 MiB, and are sent whole.
+const LARGE_FRAMES_MAX: usize = 2;
+
 /// Least length of a piece, and its length when the memory of all connections is used up.
 const SHORT_PIECE_LEN: u64 = 64 << 10;
 
@@ -40,6 +43,8 @@ pub struct ConnectionMemory {
     turn: Arc<Semaphore>,
     /// The piece that is made or being sent holds this. It needs no memory of the pool.
     piece: Arc<Semaphore>,
+    /// Held by frames that are longer than a piece until they are sent.
+    large_frames: Arc<Semaphore>,
 }
 
 /// Memory that is taken until this is dropped.
@@ -92,9 +97,10 @@ impl ConnectionMemory {
     /// The memory of a new connection.
     pub fn new(pool: &MemoryPool) -> Self {
         let permits = usize::try_from(pool.connection_bytes).unwrap_or(Semaphore::MAX_PERMITS);
-        let [own, turn, piece] = [permits, 1, 1].map(|permits| Arc::new(Semaphore::new(permits)));
         // An answer that is made in pieces waits for its own only, so a second one could make two of them wait for each other.
-        Self { pool: pool.clone(), own, turn, piece }
+        let permits = [permits, 1, 1, LARGE_FRAMES_MAX];
+        let [own, turn, piece, large_frames] = permits.map(|permits| Arc::new(Semaphore::new(permits)));
+        Self { pool: pool.clone(), own, turn, piece, large_frames }
     }
 
     /// The memory of one answer; none is reserved yet.
@@ -154,6 +160,12 @@ impl AnswerMemory {
         }
     }
 
+    /// A place for a frame longer than a piece, which holds more than is reserved for it: it waits until the client has taken those before.
+    pub async fn large_frame(&self) -> Option<Arc<Reservation>> {
+        let place = Arc::clone(&self.connection.large_frames).acquire_owned().await.ok()?;
+        Some(Arc::new(Reservation { bytes: 0, _own: None, _pool_or_piece: place }))
+    }
+
     /// Length of a piece, at most `len`.
     pub fn piece_len(&self, len: u64) -> u64 {
         let of_answer = self.connection.pool.answer_bytes() / PIECES_PER_ANSWER;
@@ -163,16 +175,25 @@ impl AnswerMemory {
 
     /// Takes memory for all `bytes` of an answer if it is free now. Memory that is reserved already counts.
     pub fn try_reserve(&mut self, bytes: u64) -> bool {
-        let reserved: u64 = self.reserved.iter().map(|reservation| reservation.bytes).sum();
-        let more = self.connection.try_reserve(bytes.saturating_sub(reserved));
+        let more = self.connection.try_reserve(bytes.saturating_sub(self.reserved_bytes()));
         let is_reserved = more.is_some();
         self.reserved.extend(more.map(Arc::new));
         is_reserved
     }
 
+    fn reserved_bytes(&self) -> u64 {
+        self.reserved.iter().map(|reservation| reservation.bytes).sum()
+    }
+
     /// The reservations, to be held by bytes that outlive the answer until they are sent.
     pub fn reserved(&self) -> Vec<Arc<Reservation>> {
         self.reserved.clone()
+    }
+
+    /// The same memory, for the reads of the answer: they hold what is reserved by now, and reserve nothing more.
+    #[must_use]
+    pub fn of_reads(&self) -> Self {
+        Self { reserved: self.reserved.clone(), is_short: self.is_short, ..self.connection.answer() }
     }
 
     /// Memory for a part of up to `len` bytes that is held until it is sent, and the length of the part; no memory when the answer as
@@ -182,7 +203,7 @@ impl AnswerMemory {
             return (None, len);
         }
         if !self.reserved.is_empty() {
-            return (None, self.piece_len(len));
+            return (None, self.piece_len(len).min(self.reserved_bytes().max(SHORT_PIECE_LEN)));
         }
         match self.connection.reserve(len).await {
             // Short parts would cost a slow disk one access each.
@@ -239,6 +260,24 @@ mod tests {
         drop(answers);
         waiting.reserve(1).await;
         assert!(waiting.try_reserve(2 * MIB - 1));
+    }
+
+    #[tokio::test]
+    async fn reads_of_an_answer_with_memory_wait_for_none() {
+        let pool = MemoryPool::new(16 * MIB);
+        let connection = ConnectionMemory::new(&pool);
+        let mut answer = connection.answer();
+        answer.reserve(128 << 10).await;
+        let _others = connection.try_reserve(pool.connection_bytes - (128 << 10)).unwrap();
+        let (memory, len) = polled_once(pin!(answer.of_reads().reserve_part(MIB))).await.unwrap();
+        assert!(memory.is_none() && (SHORT_PIECE_LEN..=128 << 10).contains(&len), "{len}");
+        let _stalled = use_up(&MemoryPool { free: Arc::clone(&pool.free), connection_bytes: 3 * MIB / 4 });
+        let other = ConnectionMemory::new(&pool);
+        let mut answer = other.answer();
+        answer.reserve(128 << 10).await;
+        assert!(answer.turn.is_some());
+        let (memory, len) = polled_once(pin!(answer.of_reads().reserve_part(MIB))).await.unwrap();
+        assert_eq!((memory.is_none(), len), (true, SHORT_PIECE_LEN));
     }
 
     #[tokio::test]

@@ -187,7 +187,7 @@ impl Drop for HandlePlace {
 }
 
 /// The unit that counts as one client: an IPv4 address, or an IPv6 network of 64 bits, all of which one machine may use.
-fn network_of(address: IpAddr) -> IpAddr {
+pub fn network_of(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => {
             let [a, b, c, d, ..] = address.segments();

@@ -21,7 +21,7 @@ mod second_protocol;
 pub use answer_memory::{AnswerMemory, ConnectionMemory, MemoryPool, Reservation};
 pub use authorization::Connection;
 pub use backend::Backend;
-pub use client_limits::{ClientLimits, ConnectionPlaces, HandlePlace, HandleShare, Place, proven_name};
+pub use client_limits::{ClientLimits, ConnectionPlaces, HandlePlace, HandleShare, Place, network_of, proven_name};
 pub use delivery::{DeliveryError, deliver_file, deliver_within, read_to_encrypt};
 pub use direct::{DirectAccess, Probe};
 pub use failure::{Failure, FailureKind};

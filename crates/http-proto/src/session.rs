@@ -71,6 +71,11 @@ impl Session {
         self.body.is_some()
     }
 
+    /// Whether that body is too long to be read past: the answer is the last one.
+    pub const fn has_long_body(&self) -> bool {
+        matches!(self.body, Some(Body::Length(len)) if len > BODY_LEN_MAX)
+    }
+
     fn skip_body<'a>(&mut self, bytes: &[u8]) -> Result<Next<'a>, Refusal> {
         let Some(body) = &mut self.body else { return Ok(Next::NeedMore) };
         let malformed = Refusal::new(Status::BAD_REQUEST, "the chunks of the body are malformed");

@@ -179,7 +179,8 @@ impl<W: Wire> Context<W> {
     /// Sends `len` bytes as they come. A chunk holds the bytes that are there: it cannot be cut short.
     async fn send_stream(&mut self, content: &Content<'_>, mut stream: ReadStream, len: u64) -> Result<(), Cut> {
         let is_short = content.len <= STREAM_UNRESERVED_LEN as u64;
-        let memory = if is_short { self.peer.memory.short_answer() } else { self.peer.memory.answer() };
+        let connection = &self.peer.memory;
+        let memory = if is_short { connection.short_answer() } else { self.wire.read_memory(connection).await? };
         let mut rest_len = len;
         while rest_len > 0 {
             let next = stream.next_batch(&memory, rest_len.min(BATCH_LEN));

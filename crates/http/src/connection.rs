@@ -165,7 +165,10 @@ impl Connection {
                 break end;
             }
         };
-        if let End::Refused(refusal) = &end {
+        // A body that cannot be read past belongs to a request that has its answer.
+        if let End::Refused(refusal) = &end
+            && !self.session.has_body()
+        {
             self.context.is_ending = true;
             self.context.refuse(*refusal);
         }
@@ -207,7 +210,7 @@ impl Connection {
                 Next::Request { consumed, head } => {
                     self.served += 1;
                     self.is_new = false;
-                    self.context.is_ending |= !head.is_kept_alive;
+                    self.context.is_ending |= !head.is_kept_alive || self.session.has_long_body();
                     self.context.answer(&head).await?;
                     self.input.consume(consumed);
                     // The time of a request counts from the answer to the one before.

@@ -113,7 +113,8 @@ impl<W: Wire> Context<W> {
     /// Redirects the client to the path with a slash at its end: links in the page are relative to the directory. The query is left out,
     /// because it may hold a token.
     pub(crate) fn add_slash(&mut self, head: &Head<'_>, target: &Target<'_>) {
-        let location = format!("{}/", encode_path(&target.path));
+        // Two slashes at its beginning would name another host (RFC 3986, 4.2).
+        let location = format!("/{}/", encode_path(target.path.trim_start_matches('/')));
         let answer = Answer::new(Status::MOVED, Framing::None).with("Location", location);
         self.write_text(head, answer, "text/plain; charset=utf-8", "this is a directory\n");
     }

@@ -89,16 +89,26 @@ impl Exchange {
         Ok(())
     }
 
+    /// Waits for the memory of this answer, or until the client gives it up: other answers of the connection may have all of its share, as
+    /// long as the client takes their bytes.
+    async fn reserve(&mut self) -> Result<(), DeliveryError> {
+        if self.is_reserved {
+            return Ok(());
+        }
+        let Self { respond, body, memory, .. } = self;
+        tokio::select! {
+            biased;
+            () = memory.reserve(STREAM_RESERVED_LEN) => {}
+            () = given_up(respond, body) => return Err(broken(Reason::CANCEL.into())),
+        }
+        self.is_reserved = true;
+        Ok(())
+    }
+
     /// Sends a piece as the client takes it. Bytes that wait for the client have memory of the connection's share.
     async fn send_piece(&mut self, mut piece: Bytes, is_last: bool, terms: &Terms) -> Result<(), DeliveryError> {
-        if !self.is_reserved && self.sent_len + piece.len() > STREAM_UNRESERVED_LEN {
-            let memory = &mut self.memory;
-            let reserve = async {
-                memory.reserve(STREAM_RESERVED_LEN).await;
-                Ok(())
-            };
-            deliver_within(terms.stall_max, reserve).await?;
-            self.is_reserved = true;
+        if self.sent_len + piece.len() > STREAM_UNRESERVED_LEN {
+            self.reserve().await?;
         }
         self.sent_len += piece.len();
         if piece.is_empty() && is_last {
@@ -149,15 +159,24 @@ impl Wire for Exchange {
         self.send(bytes.clone(), terms).await
     }
 
-    async fn left(&mut self) {
-        let Self { respond, body, .. } = self;
-        // An error means that the connection has ended.
-        let _ = poll_fn(|context| match body {
-            Some(body) => body.poll_reset(context),
-            None => respond.poll_reset(context),
-        })
-        .await;
+    async fn read_memory(&mut self, _connection: &ConnectionMemory) -> Result<AnswerMemory, DeliveryError> {
+        self.reserve().await?;
+        Ok(self.memory.of_reads())
     }
+
+    async fn left(&mut self) {
+        given_up(&mut self.respond, &mut self.body).await;
+    }
+}
+
+/// Waits until the client resets the stream, or the connection ends.
+async fn given_up(respond: &mut SendResponse<Bytes>, body: &mut Option<SendStream<Bytes>>) {
+    // An error means that the connection has ended.
+    let _ = poll_fn(|context| match body {
+        Some(body) => body.poll_reset(context),
+        None => respond.poll_reset(context),
+    })
+    .await;
 }
 
 /// Waits until the client takes bytes; returns their number.

@@ -4,7 +4,7 @@ use crate::{
     body::Content,
     error_answers::ErrorAnswer,
     facts::{CONTENT_TYPE, Facts},
-    identity::{Admitted, revalidates},
+    identity::{Admitted, revalidates, wants_only_cached},
     open_files::{File, Key, VALID_TIME_MAX},
     options::RANGES_LEN_MAX,
     request::{Broken, Context, takes_chunks, unless_left},
@@ -35,7 +35,11 @@ impl<W: Wire> Context<W> {
         head: &Head<'_>,
         target: &Target<'_>,
     ) -> Result<Result<(), ErrorAnswer>, Broken> {
-        let kept = if revalidates(head) {
+        // A page needs the right to list, and not that to read.
+        if target.path.ends_with('/') && !self.is_s3() {
+            return Box::pin(self.list_as_page(head, target)).await;
+        }
+        let kept = if revalidates(head) || wants_only_cached(head) {
             None
         } else {
             let (target, proof) = self.kept_name(head, target);

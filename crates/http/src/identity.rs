@@ -87,8 +87,7 @@ impl<W: Wire> Context<W> {
             }
             None => {}
         }
-        let is_pelican_wish = head.field("x-pelican-nodownload").is_some_and(|value| value.trim() == "true");
-        request.only_if_cached = is_pelican_wish || has_directive(head.values("cache-control"), "only-if-cached", None);
+        request.only_if_cached = wants_only_cached(head);
         request.revalidates = revalidates(head);
         Ok(request)
     }
@@ -135,7 +134,7 @@ impl<W: Wire> Context<W> {
         };
         let shown = token.clone();
         // A new key of its issuer may have to be waited for.
-        let verified = tokio::task::spawn_blocking(move || {
+        let verified = forebay_trust::examine(move || {
             gate.bearer_at_login(&shown, &facts, UnixTime(forebay_net::clock::now_unix()))
         });
         let verified = verified.await.map_err(|_| Failure::internal("the check of a token broke off"))?;
@@ -209,7 +208,7 @@ impl<W: Wire> Context<W> {
         let (chain, facts) = (Chain::from_x509(chain.clone()).ok()?, self.facts());
         let now = UnixTime(forebay_net::clock::now_unix());
         // Checking a chain takes milliseconds of computation.
-        let examined = tokio::task::spawn_blocking(move || gate.certified(&chain, &facts, now)).await;
+        let examined = forebay_trust::examine(move || gate.certified(&chain, &facts, now)).await;
         match examined.ok()?? {
             Ok(proof) => Some(proof),
             Err(refusal) => {
@@ -224,6 +223,12 @@ impl<W: Wire> Context<W> {
 pub(crate) fn revalidates(head: &Head<'_>) -> bool {
     let is_wish = |name, value| has_directive(head.values("cache-control"), name, value);
     is_wish("no-cache", None) || is_wish("max-age", Some("0"))
+}
+
+/// Whether the client wants nothing that is not in the cache.
+pub(crate) fn wants_only_cached(head: &Head<'_>) -> bool {
+    let is_pelican_wish = head.field("x-pelican-nodownload").is_some_and(|value| value.trim() == "true");
+    is_pelican_wish || has_directive(head.values("cache-control"), "only-if-cached", None)
 }
 
 /// The token of a request: of its header, or of the parameters `authz` or `access_token`.

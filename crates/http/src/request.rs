@@ -12,6 +12,7 @@ use forebay_engine::Engine;
 use forebay_front::{Backend, DeliveryError, Failure};
 use forebay_http_proto::s3::error_document;
 use forebay_http_proto::{Answer, Expectation, Framing, Head, Method, Refusal, Status, Target, Version, http_date};
+use forebay_telemetry::RequestKind;
 use forebay_types::{Outcome, Side};
 use std::sync::Arc;
 
@@ -80,6 +81,7 @@ impl<W: Wire> Context<W> {
 
     /// Appends the answer to a request, or sends it if it is long.
     pub(crate) async fn answer(&mut self, head: &Head<'_>) -> Result<(), Broken> {
+        self.peer.metrics.add_client_request(kind_of(head));
         if self.is_s3() {
             (self.signer, self.request_id) = (None, request_id());
         }
@@ -259,6 +261,19 @@ impl<W: Wire> Context<W> {
     pub(crate) fn observe(&self, outcome: Outcome, count: u64) {
         let duration = forebay_net::clock::monotonic().saturating_duration_since(self.received);
         self.peer.metrics.observe_requests(outcome, duration, count);
+    }
+}
+
+/// The kind of a request, by its method: a `GET` of a listing counts as a read.
+fn kind_of(head: &Head<'_>) -> RequestKind {
+    match head.method {
+        Method::Get if head.field("range").is_some_and(|ranges| ranges.contains(',')) => RequestKind::Readv,
+        Method::Get => RequestKind::Read,
+        Method::Propfind if head.field("depth").is_some_and(|depth| depth.trim() == "1") => RequestKind::Dirlist,
+        Method::Head | Method::Propfind => RequestKind::Stat,
+        Method::Options => RequestKind::Session,
+        Method::Post | Method::NotAllowed => RequestKind::Write,
+        Method::Unknown => RequestKind::Other,
     }
 }
 

@@ -185,7 +185,8 @@ impl<W: Wire> Context<W> {
 
 /// Whether a key can be the path of a file. Other servers have keys such as `a//b` and `../a`; a path would name another file.
 pub(crate) fn names_one_file(key: &str) -> bool {
-    key.split('/').all(|part| !matches!(part, "" | "." | ".."))
+    // Of a path the former begins the parameters, and the latter ends it.
+    !key.contains(['?', '\0']) && key.split('/').all(|part| !matches!(part, "" | "." | ".."))
 }
 
 fn not_found(code: &'static str, text: &'static str) -> ErrorAnswer {
@@ -212,7 +213,7 @@ mod tests {
         for key in ["a", "a/b", "a b/.c", "..."] {
             assert!(names_one_file(key), "{key}");
         }
-        for key in ["", "/", "a/", "/a", "a//b", "a/./b", "..", "a/../b"] {
+        for key in ["", "/", "a/", "/a", "a//b", "a/./b", "..", "a/../b", "a?b=c", "a\0"] {
             assert!(!names_one_file(key), "{key}");
         }
     }

@@ -2,7 +2,7 @@
 
 use crate::{options::ASSEMBLY_LEN, waiting::Waiting};
 use bytes::Bytes;
-use forebay_front::{DeliveryError, MemoryPool, deliver_within};
+use forebay_front::{AnswerMemory, ConnectionMemory, DeliveryError, MemoryPool, deliver_within};
 use forebay_http_proto::{Answer, Version};
 use forebay_net::{SendHint, Stream};
 use std::time::Duration;
@@ -29,6 +29,13 @@ pub(crate) trait Wire: Send + 'static {
 
     /// Sends bytes that are too many to be copied.
     fn send_bytes(&mut self, bytes: &Bytes, terms: &Terms) -> impl Future<Output = Result<(), DeliveryError>> + Send;
+
+    /// The memory of bytes that are read for an answer of `connection`. A way that keeps memory to the end of the answer waits for it, so that
+    /// reads never wait for more.
+    fn read_memory(
+        &mut self,
+        connection: &ConnectionMemory,
+    ) -> impl Future<Output = Result<AnswerMemory, DeliveryError>> + Send;
 
     /// Waits until the client has given up its request, if that can be noticed without sending anything.
     fn left(&mut self) -> impl Future<Output = ()> + Send;
@@ -92,6 +99,10 @@ impl Wire for Stream {
             consume_budget().await;
         }
         Ok(())
+    }
+
+    async fn read_memory(&mut self, connection: &ConnectionMemory) -> Result<AnswerMemory, DeliveryError> {
+        Ok(connection.answer())
     }
 
     /// Clients of TLS are noticed when they are sent bytes.

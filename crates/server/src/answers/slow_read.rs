@@ -84,7 +84,12 @@ impl SlowRead {
 
     /// Sends a frame of assembled bytes. They hold the memory of the answer until they are sent.
     pub(crate) async fn send_assembled(&mut self, status: Status, bytes: Vec<u8>) -> Result<(), Gone> {
-        let body = vec![Segment::Memory(with_memory(bytes, self.memory.reserved()))];
+        let mut memory = self.memory.reserved();
+        if bytes.len() as u64 > self.piece_len(u64::MAX) {
+            // Without an interim answer: the form of this frame is decided.
+            memory.extend(self.memory.large_frame().await);
+        }
+        let body = vec![Segment::Memory(with_memory(bytes, memory))];
         self.send(status, body).await
     }
 

@@ -34,11 +34,6 @@ const QUICK_FAILURES_MAX: u32 = 2;
 /// Delay that makes guessing slow.
 const FAILURE_PAUSE: Duration = Duration::from_secs(1);
 
-/// Examinations of credentials in progress on this server: each occupies a thread for milliseconds.
-const EXAMINATIONS_MAX: usize = 64;
-
-static EXAMINATIONS: tokio::sync::Semaphore = tokio::sync::Semaphore::const_new(EXAMINATIONS_MAX);
-
 impl ConnectionContext {
     /// Opens a session. If authentication is configured, it is of no use before the client has authenticated.
     pub(crate) fn login(
@@ -275,7 +270,7 @@ impl ConnectionContext {
         let client = ClientFacts { address: self.peer, login: String::new(), is_tls: true };
         let now = UnixTime(forebay_net::clock::now_unix());
         // Checking a chain takes milliseconds of computation.
-        let examined = tokio::task::spawn_blocking(move || gate.certified(&chain, &client, now)).await;
+        let examined = forebay_trust::examine(move || gate.certified(&chain, &client, now)).await;
         examined.unwrap_or_else(|error| {
             tracing::error!(%error, "an internal error ended the check of a certificate");
             None
@@ -285,15 +280,8 @@ impl ConnectionContext {
 
 async fn examine(attempt: Box<Attempt>, message: Vec<u8>) -> Step {
     let protocol = attempt.protocol;
-    // Nobody closes the semaphore: waiting cannot fail.
-    let turn = EXAMINATIONS.acquire().await;
     let now = UnixTime(forebay_net::clock::now_unix());
-    let examined = tokio::task::spawn_blocking(move || {
-        // Held by the thread: it is occupied until the work ends, also when the connection has ended.
-        let _turn = turn;
-        attempt.handle(&message, now)
-    });
-    let examined = examined.await;
+    let examined = forebay_trust::examine(move || attempt.handle(&message, now)).await;
     examined.unwrap_or_else(|error| {
         tracing::error!(%error, "an internal error ended the examination of credentials");
         Step::Refused(Refusal { protocol, reason: "an internal error of the server".to_owned() })
