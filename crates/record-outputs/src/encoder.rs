@@ -6,7 +6,7 @@ use crate::{
 };
 use forebay_records::Server;
 use std::{
-    collections::HashMap,
+    collections::BTreeMap,
     sync::{
         Arc,
         mpsc::{Receiver, SyncSender},
@@ -19,7 +19,7 @@ use std::{
 /// record does in a request.
 const REST: Duration = Duration::from_millis(20);
 
-/// Open files whose last failed read is remembered; those of further ones are closed as `ok`.
+/// Open files whose last failed read is remembered; with further ones, those that were opened first are closed as `ok`.
 const FAILURES_MAX: usize = 10_000;
 
 /// A message to the thread. Those of one open are in order.
@@ -43,14 +43,14 @@ pub(crate) struct Encoder {
     written: u64,
     gathered: Lines,
     /// The last failure of a read by open.
-    failures: HashMap<u64, &'static str>,
+    failures: BTreeMap<u64, &'static str>,
 }
 
 impl Encoder {
     /// `start` distinguishes this start of the server from all others, together with the server's names.
     pub(crate) fn new(server: Server, start: i64, outputs: Vec<Queue>) -> Self {
         let prefix = format!("{}-{:x}-", server.host, start);
-        Self { server, outputs, prefix, written: 0, gathered: Lines::default(), failures: HashMap::new() }
+        Self { server, outputs, prefix, written: 0, gathered: Lines::default(), failures: BTreeMap::new() }
     }
 
     /// Works until all senders are gone.
@@ -69,8 +69,10 @@ impl Encoder {
         match message {
             Message::Event(event) => self.write(*event),
             Message::ReadFailed { open, kind } => {
-                if self.failures.len() < FAILURES_MAX || self.failures.contains_key(&open) {
-                    self.failures.insert(open, kind);
+                self.failures.insert(open, kind);
+                // The numbers of opens rise. The event of an old one's close may have been dropped.
+                if self.failures.len() > FAILURES_MAX {
+                    self.failures.pop_first();
                 }
             }
             Message::Flush(done) => {
@@ -99,5 +101,22 @@ impl Encoder {
             let lines = Arc::new(std::mem::take(&mut self.gathered));
             self.outputs.iter().for_each(|output| output.send(&lines));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn failures_of_lost_closes_make_room_for_later_ones() {
+        let mut encoder = Encoder::new(Server::default(), 0, Vec::new());
+        let failures_max = u64::try_from(FAILURES_MAX).unwrap();
+        for open in 1..=failures_max + 1 {
+            encoder.follow(Message::ReadFailed { open, kind: "io" });
+        }
+        assert_eq!(encoder.failures.len(), FAILURES_MAX);
+        let (first, last) = (encoder.failures.first_key_value(), encoder.failures.last_key_value());
+        assert_eq!((first, last), (Some((&2, &"io")), Some((&(failures_max + 1), &"io"))));
     }
 }

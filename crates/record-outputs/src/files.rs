@@ -80,10 +80,10 @@ impl FileWriter {
 
     /// Ends a file that is old enough, and removes files that are too old.
     pub(crate) fn handle_time(&mut self, now: i64) {
-        if self.current.as_ref().is_some_and(|current| is_due(current.begun, self.options.file_age, now)) {
+        if self.current.as_ref().is_some_and(|current| self.is_old(current, now)) {
             self.current = None;
         }
-        if now.saturating_sub(self.expired) >= EXPIRY_INTERVAL_S {
+        if !is_within(self.expired, EXPIRY_INTERVAL_S, now) {
             self.expired = now;
             // The next look tries again.
             if let Err(error) = self.remove_surplus(now) {
@@ -94,7 +94,7 @@ impl FileWriter {
 
     /// Writes lines, or drops them.
     pub(crate) fn put(&mut self, lines: &Lines, now: i64) {
-        let is_resting = self.failed.is_some_and(|failed| now.saturating_sub(failed) < RETRY_AFTER_S);
+        let is_resting = self.failed.is_some_and(|failed| is_within(failed, RETRY_AFTER_S, now));
         if is_resting {
             return self.metrics.add_records_dropped(RecordOutput::File, lines.count);
         }
@@ -117,10 +117,14 @@ impl FileWriter {
         }
     }
 
+    /// Whether a file is to end. One that was begun later than `now` is: the clock was set back.
+    fn is_old(&self, current: &Current, now: i64) -> bool {
+        now < current.begun || is_due(current.begun, self.options.file_age, now)
+    }
+
     fn write(&mut self, lines: &Lines, now: i64) -> io::Result<()> {
-        let is_old = |current: &Current| is_due(current.begun, self.options.file_age, now);
         let current = match self.current.take() {
-            Some(current) if !is_old(&current) => current,
+            Some(current) if !self.is_old(&current, now) => current,
             _ => self.begin(now)?,
         };
         let current = self.current.insert(current);
@@ -199,6 +203,11 @@ impl FileWriter {
 
 fn is_due(since: i64, age: Duration, now: i64) -> bool {
     u64::try_from(now.saturating_sub(since)).is_ok_and(|seconds| seconds >= age.as_secs())
+}
+
+/// Whether less than `seconds` have passed; not if the clock was set back.
+fn is_within(since: i64, seconds: i64, now: i64) -> bool {
+    (0..seconds).contains(&now.saturating_sub(since))
 }
 
 /// A time as `20261121T210500Z`: names in the order of the alphabet are in that of time.
@@ -305,6 +314,18 @@ mod tests {
         writer.put(&lines("4\n"), NOW + RETRY_AFTER_S);
         assert_eq!((metrics.records_sent(RecordOutput::File), metrics.records_dropped(RecordOutput::File)), (1, 3));
         assert_eq!(contents(&directory)[0].1, "4\n");
+    }
+
+    #[test]
+    fn a_clock_that_is_set_back_prolongs_no_rest() {
+        let root = tempfile::tempdir().unwrap();
+        let directory = root.path().join("records");
+        fs::write(&directory, "a file").unwrap();
+        let (mut writer, metrics) = writer(&directory, |_| {});
+        writer.put(&lines("1\n"), NOW);
+        fs::remove_file(&directory).unwrap();
+        writer.put(&lines("2\n"), NOW - 3600);
+        assert_eq!((metrics.records_sent(RecordOutput::File), metrics.records_dropped(RecordOutput::File)), (1, 1));
     }
 
     #[test]

@@ -88,7 +88,10 @@ impl Adviser {
         ranges: &[ByteRange],
         evidence: &dyn Fn(ByteRange) -> Evidence,
     ) -> bool {
-        let touched = |table: &Table| ranges.iter().flat_map(|range| table.touched(*range)).collect::<Vec<_>>();
+        let touched = |table: &Table| {
+            let touched = ranges.iter().flat_map(|range| table.touched(*range));
+            touched.take(LOOKED_AT_MAX).collect::<Vec<_>>()
+        };
         let found = self.trees.iter_mut().enumerate().map(|(index, table)| (index, touched(table), table));
         let Some((index, items, table)) = found.into_iter().find(|(_, items, _)| !items.is_empty()) else {
             return false;

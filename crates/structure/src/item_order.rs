@@ -46,10 +46,20 @@ impl ItemOrder {
 
     /// The number of the first item of a column that is in `cluster` or a later one.
     pub(crate) fn first_in(&self, tree: &Tree, column: usize, cluster: u32) -> u32 {
+        self.first_from(tree, column, (cluster, 0))
+    }
+
+    /// The number of `item` in its column.
+    pub(crate) fn number_of(&self, tree: &Tree, item: Item) -> u32 {
+        self.first_from(tree, item.column(), (item.cluster(), item.offset()))
+    }
+
+    /// The number of the first item of a column that is not before this cluster and offset.
+    fn first_from(&self, tree: &Tree, column: usize, place: (u32, u64)) -> u32 {
         let (mut low, mut high) = (0, self.count(column));
         while low < high {
             let middle = low + (high - low) / 2;
-            if self.item(tree, column, middle).is_some_and(|item| item.cluster() < cluster) {
+            if self.item(tree, column, middle).is_some_and(|item| (item.cluster(), item.offset()) < place) {
                 low = middle + 1;
             } else {
                 high = middle;
@@ -58,20 +68,29 @@ impl ItemOrder {
         low
     }
 
-    /// The number of `item` in its column.
-    pub(crate) fn number_of(&self, tree: &Tree, item: Item) -> u32 {
-        let mut number = self.first_in(tree, item.column(), item.cluster());
-        while self
-            .item(tree, item.column(), number)
-            .is_some_and(|it| it.offset() < item.offset() && it.cluster() == item.cluster())
-        {
-            number += 1;
-        }
-        number
-    }
-
     /// Bytes that it takes.
     pub(crate) fn len_bytes(&self) -> usize {
         (self.order.len() + self.starts.len()) * size_of::<u32>()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{TreeKind, test_tree};
+
+    #[test]
+    fn items_are_found_by_cluster_and_offset() {
+        // Clusters whose items do not follow each other in the file.
+        let items = (0..60).map(|number| (number % 2, number / 2 % 3, 1000 + 100 * number, 10));
+        let tree = test_tree(TreeKind::TTree, 2, 3, items);
+        let order = ItemOrder::new(&tree);
+        for column in 0..2 {
+            assert_eq!([0, 1, 2, 3].map(|cluster| order.first_in(&tree, column, cluster)), [0, 10, 20, 30]);
+            for number in 0..order.count(column) {
+                let item = order.item(&tree, column, number).unwrap();
+                assert_eq!(order.number_of(&tree, item), number);
+            }
+        }
     }
 }

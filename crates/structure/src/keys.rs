@@ -71,7 +71,7 @@ impl KeyList {
 
 /// A key: where an object is, and what it is.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub(crate) struct Key {
+pub(crate) struct Key<Text = Vec<u8>> {
     pub(crate) position: u64,
     /// Position of the directory that it is in.
     pub(crate) directory: u64,
@@ -80,34 +80,42 @@ pub(crate) struct Key {
     pub(crate) key_len: u16,
     pub(crate) object_len: u64,
     pub(crate) cycle: u16,
-    pub(crate) class: Vec<u8>,
-    pub(crate) name: Vec<u8>,
+    pub(crate) class: Text,
+    pub(crate) name: Text,
 }
 
-impl Key {
-    fn read(from: &mut Cursor<'_>) -> Result<Self, Refusal> {
+impl<'a> Key<&'a [u8]> {
+    fn read(from: &mut Cursor<'a>) -> Result<Self, Refusal> {
         let len = count(from.i32()?)? as u64;
         let is_big = from.u16()? > SMALL_VERSION_MAX;
         let object_len = count(from.i32()?)? as u64;
         from.skip(4)?;
         let (key_len, cycle) = (from.u16()?, from.u16()?);
         let (position, directory) = (from.seek(is_big)?, from.seek(is_big)?);
-        let (class, name) = (from.string()?.to_vec(), from.string()?.to_vec());
+        let (class, name) = (from.string()?, from.string()?);
         from.string()?;
         Ok(Self { position, directory, len, key_len, object_len, cycle, class, name })
     }
 
+    fn copied(self) -> Key {
+        let Self { position, directory, len, key_len, object_len, cycle, class, name } = self;
+        Key { position, directory, len, key_len, object_len, cycle, class: class.to_vec(), name: name.to_vec() }
+    }
+}
+
+impl Key {
     /// All keys of a list, without backups.
     pub(crate) fn read_list(list: &[u8]) -> Result<Vec<Self>, Refusal> {
         let mut from = Cursor::new(list);
-        let own_len = usize::from(Self::read(&mut from)?.key_len);
+        let own_len = usize::from(Key::<&[u8]>::read(&mut from)?.key_len);
         let mut from = Cursor::new(list);
         from.skip(own_len)?;
         let listed = count(from.i32()?)?;
         if listed > KEYS_MAX {
             return Err(Refusal::TooLarge("number of keys"));
         }
-        Ok(Self::without_backups((0..listed).map(|_| Self::read(&mut from)).collect::<Result<Vec<_>, _>>()?))
+        let keys = (0..listed).map(|_| Key::<&[u8]>::read(&mut from).map(|key| key.copied()));
+        Ok(Self::without_backups(keys.collect::<Result<Vec<_>, _>>()?))
     }
 
     /// The keys of trees in the directory at `directory` whose records lie as a whole in `bytes`, which are those from `offset` on.
@@ -118,10 +126,11 @@ impl Key {
         let at_class = bytes.windows(class.len()).enumerate().filter(|(_, window)| *window == class);
         let starts = at_class.flat_map(|(at, _)| CLASS_AT.into_iter().filter_map(move |before| at.checked_sub(before)));
         let key_at = |start: usize| {
-            let key = Self::read(&mut Cursor::new(bytes.get(start..)?)).ok()?;
+            let key = Key::<&[u8]>::read(&mut Cursor::new(bytes.get(start..)?)).ok()?;
             let is_whole = start as u64 + key.len <= bytes.len() as u64 && u64::from(key.key_len) <= key.len;
             let is_there = key.position == offset + start as u64 && key.directory == directory;
-            (is_whole && is_there && key.class == b"TTree").then_some(key)
+            // Copied last: a name can be as long as the rest of the bytes.
+            (is_whole && is_there && key.class == b"TTree").then(|| key.copied())
         };
         let keys = starts.filter_map(key_at).take(TREES_MAX).collect();
         Self::without_backups(keys)

@@ -42,7 +42,7 @@ pub(crate) struct Touched {
     is_between: bool,
 }
 
-/// Items that are looked at for an advice or an observation: bounds its time.
+/// Items that are looked at for a request, an advice or an observation: bounds its time.
 pub(crate) const LOOKED_AT_MAX: usize = 16 << 10;
 
 /// Clusters that a reader passes without a read of a column after which it is not fetched any more.
@@ -69,7 +69,8 @@ impl Table {
             let common = item.range().intersection(range).map_or(0, |it| it.len());
             common > 0 && (common * 2 >= item.len_bytes() || common * 2 >= range.len())
         };
-        let touched = from.iter().take_while(|item| item.offset() < range.end()).filter(is_touched);
+        let near = from.iter().take_while(|item| item.offset() < range.end()).take(LOOKED_AT_MAX);
+        let touched = near.filter(is_touched);
         let mut touched: Vec<Touched> = touched.map(|item| Touched { item: *item, is_between: true }).collect();
         if let [first, ..] = touched.as_mut_slice() {
             first.is_between = false;

@@ -50,7 +50,7 @@ impl Readiness {
         self.0.load(Ordering::Relaxed) == READY
     }
 
-    /// Whether new connections and opens are refused, so that clients use another server.
+    /// Whether opens are refused, so that clients use another server.
     #[must_use]
     pub fn is_draining(&self) -> bool {
         self.0.load(Ordering::Relaxed) == DRAINING

@@ -95,7 +95,7 @@ const UNAUTHENTICATED: &str =
     "not converted: write [authentication] and [[grant]]; without them all clients that reach the port read everything";
 const THIRD_PARTY: &str = "this release does not serve third-party copies";
 const CLUSTERS: &str =
-    "this release does not join a cluster: direct clients to Forebay, or list it at the redirector manually";
+    "not converted: write [cluster] with the managers (docs/scale-out.md), and stop the cmsd of this machine";
 const RENAMED: &str = "names are not mapped: Forebay requests files from origins under the names that clients use, and looks for cached \
      files under them. Files with other names are not found";
 

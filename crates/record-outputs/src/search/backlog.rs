@@ -52,6 +52,11 @@ enum Segment {
 }
 
 impl Segment {
+    /// A file with these records.
+    fn on_disk(path: PathBuf, text: &[u8]) -> Self {
+        Self::Disk { path, len: text.len() as u64, count: lines_in(text) }
+    }
+
     const fn len(&self) -> u64 {
         match self {
             Self::Memory(lines) => lines.text.len() as u64,
@@ -84,10 +89,14 @@ impl Backlog {
             }
         }
         files.sort();
-        for (number, path) in files {
-            let text = fs::read(&path)?;
-            self.last = number;
-            self.segments.push_back(Segment::Disk { path, len: text.len() as u64, count: lines_in(&text) });
+        self.last = files.last().map_or(0, |(number, _)| *number);
+        for (_, path) in files {
+            match fs::read(&path) {
+                Ok(text) => self.segments.push_back(Segment::on_disk(path, &text)),
+                Err(error) => {
+                    tracing::warn!(file = %path.display(), %error, "a file of the spool cannot be read: its records are not sent");
+                }
+            }
         }
         self.make_room();
         Ok(())
@@ -154,14 +163,30 @@ impl Backlog {
 
     /// Of the taken records, these are to be sent again, before all others.
     pub(super) fn give_back(&mut self, text: Vec<u8>) {
-        let count = lines_in(&text);
-        self.segments.push_front(Segment::Memory(Lines { text, count }));
-        if self.taken.as_ref().is_some_and(|batch| batch.file.is_none()) {
-            self.taken = None;
-        }
-        // Safe on disk before the file with all of them goes.
+        let first = match self.taken.take() {
+            Some(Batch { text: all, file: Some(path) }) => self.replace(path, &all, &text),
+            _ => Segment::Memory(Lines { count: lines_in(&text), text }),
+        };
+        self.segments.push_front(first);
         self.persist();
-        self.sent();
+    }
+
+    /// Replaces a file by one with those of its records that are to be sent again.
+    fn replace(&mut self, path: PathBuf, all: &[u8], again: &[u8]) -> Segment {
+        // Safe on disk before the file with all of them goes.
+        match self.write(again) {
+            Ok(new) => {
+                if let Err(error) = fs::remove_file(path) {
+                    self.note_failure(&error);
+                }
+                Segment::on_disk(new, again)
+            }
+            // Servers recognize the records that they already have by their identities.
+            Err(error) => {
+                self.note_failure(&error);
+                Segment::on_disk(path, all)
+            }
+        }
     }
 
     /// Writes all records in memory to the spool.
@@ -359,6 +384,40 @@ mod tests {
         backlog.push(&lines("1\n"));
         backlog.persist();
         assert_eq!(taken(&mut backlog).as_deref(), Some("1\n"));
+    }
+
+    #[test]
+    fn records_that_come_back_stay_in_their_file_until_another_has_them() {
+        let root = tempfile::tempdir().unwrap();
+        let open = || Backlog::open(Some(root.path().to_owned()), 1 << 20, Metrics::new());
+        let mut backlog = open();
+        backlog.push(&lines("1\n2\n"));
+        backlog.persist();
+        assert_eq!(taken(&mut backlog).as_deref(), Some("1\n2\n"));
+        // The name of the next file is taken: it cannot be written.
+        fs::create_dir(root.path().join("spool-000000000002.jsonl")).unwrap();
+        backlog.give_back(b"2\n".to_vec());
+        drop(backlog);
+        let mut backlog = open();
+        assert_eq!(taken(&mut backlog).as_deref(), Some("1\n2\n"));
+        backlog.give_back(b"2\n".to_vec());
+        drop(backlog);
+        assert_eq!(taken(&mut open()).as_deref(), Some("2\n"));
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_read_hides_no_others() {
+        let root = tempfile::tempdir().unwrap();
+        let name = |number: u64| root.path().join(format!("{}{number:012}{}", NAME.0, NAME.1));
+        fs::create_dir(name(1)).unwrap();
+        fs::write(name(2), "2\n").unwrap();
+        fs::create_dir(name(3)).unwrap();
+        let mut backlog = Backlog::open(Some(root.path().to_owned()), 1 << 20, Metrics::new());
+        assert_eq!(taken(&mut backlog).as_deref(), Some("2\n"));
+        backlog.sent();
+        backlog.push(&lines("4\n"));
+        backlog.persist();
+        assert_eq!(fs::read_to_string(name(4)).unwrap(), "4\n");
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use forebay_structure::{Advice, AdviceBounds, Adviser, Evidence, Layout, Reader, TreeKind, test_tree};
 use forebay_types::ByteRange;
 use proptest::prelude::*;
+use std::cell::Cell;
 
 const ITEM: u64 = 1000;
 // Too far apart to be fetched together.
@@ -78,6 +79,21 @@ fn a_read_of_the_key_of_a_basket_is_one_of_its_column() {
         assert!(read(&mut adviser, &mut reader, &[ByteRange::at(item(7, cluster).start(), 34)]));
     }
     assert_eq!(take_all(&adviser, &mut reader).first(), Some(&item(7, 2)));
+}
+
+#[test]
+fn a_request_for_many_items_is_looked_at_up_to_a_limit() {
+    let mut adviser = adviser_of((0..20_000).map(|number| (0, 0, 16 * number, 16)), 1, 1);
+    // A range of more items than the limit, and two with more together.
+    for ranges in [&[ByteRange::at(0, 320_000)][..], &[ByteRange::at(0, 200_000), ByteRange::at(200_000, 120_000)]] {
+        let looked_at = Cell::new(0);
+        let evidence = |_: ByteRange| {
+            looked_at.set(looked_at.get() + 1);
+            Evidence::Missing
+        };
+        assert!(adviser.handle_read(&mut Reader::default(), ranges, &evidence));
+        assert_eq!(looked_at.get(), 16 << 10);
+    }
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use super::{
     Closed, Opened, StreamOptions,
+    intervals::is_due,
     pauses::{Key, Pause, Pauses, joined},
     reads::Reads,
 };
@@ -91,8 +92,7 @@ impl Composer {
 
     /// Sends everything that is due.
     pub(super) fn handle_time(&mut self, now: i64) {
-        let is_due =
-            |last: i64, interval: std::time::Duration| now.saturating_sub(last) >= interval.as_secs().cast_signed();
+        let is_due = |last: i64, interval: std::time::Duration| is_due(last, interval.as_secs().cast_signed(), now);
         if self.identity.is_none_or(|last| is_due(last, self.options.identity)) {
             self.identity = Some(now);
             self.send_identity();
@@ -253,7 +253,7 @@ impl Composer {
     }
 
     fn end_idle_sessions(&mut self, now: i64) {
-        let is_idle = |session: &Session| session.opens == 0 && now.saturating_sub(session.used) >= SESSION_IDLE_S;
+        let is_idle = |session: &Session| session.opens == 0 && is_due(session.used, SESSION_IDLE_S, now);
         let ended: Vec<_> =
             self.sessions.extract_if(|_, session| is_idle(session)).map(|(_, ended)| ended.id).collect();
         for id in ended {

@@ -4,6 +4,7 @@
 //! and counted: no request waits for a collector. Datagrams are not acknowledged.
 
 mod composer;
+mod intervals;
 mod pauses;
 mod reads;
 mod socket;

@@ -1,6 +1,6 @@
 //! Files of HTTP clients between two opens. A connection opens a file again for later ranges; in the accounting these opens are one.
 
-use super::reads::Reads;
+use super::{intervals::is_due, reads::Reads};
 use crate::{FileUse, file_events::Client};
 use forebay_monitoring::Transferred;
 use std::collections::{HashMap, VecDeque};
@@ -75,7 +75,7 @@ impl Pauses {
 
     /// The next file that was not opened again until `now`.
     pub(super) fn poll_ended(&mut self, now: i64) -> Option<Pause> {
-        while self.order.front().is_some_and(|(at, _)| now.saturating_sub(*at) >= PAUSE_S) {
+        while self.order.front().is_some_and(|(at, _)| is_due(*at, PAUSE_S, now)) {
             let (at, key) = self.order.pop_front()?;
             if self.files.get(&key).is_some_and(|pause| pause.at == at) {
                 return self.files.remove(&key);

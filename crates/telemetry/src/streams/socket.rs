@@ -1,5 +1,6 @@
 //! The socket of the accounting streams: one for all collectors, which tell servers apart by address and port.
 
+use super::intervals::is_due;
 use crate::Metrics;
 use std::{
     io,
@@ -37,7 +38,7 @@ impl Socket {
     }
 
     pub(super) fn send(&mut self, datagram: &[u8], now: i64) {
-        if self.resolved.is_none_or(|at| now.saturating_sub(at) >= RESOLVE_INTERVAL_S) {
+        if self.resolved.is_none_or(|at| is_due(at, RESOLVE_INTERVAL_S, now)) {
             self.resolved = Some(now);
             self.resolve();
         }

@@ -1,6 +1,6 @@
 //! Summary reports: the metrics of the server, under the names of XRootD.
 
-use super::{StreamOptions, socket::Socket};
+use super::{StreamOptions, intervals::is_due, socket::Socket};
 use crate::{DiskGauges, FileResult, Metrics, RequestKind};
 use forebay_monitoring::{SummaryHeader, SummaryReport};
 use forebay_types::{Outcome, PurgeReason, Side};
@@ -24,7 +24,7 @@ impl Summaries {
     /// Sends a report if one is due.
     pub(super) fn handle_time(&mut self, now: i64) {
         let interval = self.options.summary.as_secs().cast_signed();
-        if self.options.summary_collectors.is_empty() || now.saturating_sub(self.sent) < interval {
+        if self.options.summary_collectors.is_empty() || !is_due(self.sent, interval, now) {
             return;
         }
         self.sent = now;

@@ -155,3 +155,14 @@ fn a_server_that_stops_ends_the_records_of_http() {
     assert_eq!(kinds(&sent), [(OPEN, 2), (CLOSE, 2)]);
     assert_eq!(texts(&sent, b'g').len(), 1);
 }
+
+#[test]
+fn a_clock_that_is_set_back_delays_nothing() {
+    let mut bench = Bench::new();
+    let open = bench.open(ClientProtocol::Http, "/f", 1);
+    bench.read_and_close(open, 10, true, 2);
+    assert_eq!(kinds(&bench.sent(-3600)), [(OPEN, 2), (CLOSE, 2)]);
+    let _open = bench.open(ClientProtocol::Http, "/g", -3599);
+    assert_eq!(kinds(&bench.sent(-3571)), [], "intervals begin at the new time");
+    assert_eq!(kinds(&bench.sent(-3570)), [(OPEN, 3)]);
+}
