@@ -20,7 +20,7 @@ from harness.xrootd import Origin
 
 PATH = "/sizes/many-blocks.bin"
 SMALL = "/sizes/block.bin"
-SCHEMATHESIS_SECONDS = 200
+SCHEMATHESIS_SECONDS = 550
 
 
 def fetch(site: Site, path: str) -> None:

@@ -227,7 +227,7 @@ def test_broken_parts_are_found(broken: Callable[[Site], None], level: str, chec
         return any(finding["level"] == level and found in finding["found"] for finding in findings)
 
     # A certificate of no days takes a second to end.
-    until(is_found, found, within=3.0)
+    until(is_found, found)
 
 
 def test_outdated_list_is_found(site: Site) -> None:
@@ -257,6 +257,7 @@ def test_origins_are_asked(site: Site, plain_origin: Origin, ground: Ground) -> 
         ([plain_origin.url], ["ok"]),
         ([closed], ["fail"]),
         ([plain_origin.url, closed], ["ok", "warn"]),
+        ([closed, f"root://127.0.0.1:{ground.free_port()}"], ["fail", "fail"]),
         ([plain_origin.url.replace("root:", "roots:")], ["fail"]),
     ]:
         site.configuration["export"] = [{"path": "/", "origins": origins}]

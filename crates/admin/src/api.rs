@@ -17,7 +17,7 @@ use crate::{
 use bytes::{Bytes, BytesMut};
 use forebay_cluster::Locator;
 use forebay_engine::Engine;
-use forebay_front::Backend;
+use forebay_front::{Backend, RefusalLog};
 use forebay_telemetry::Readiness;
 use http_body_util::BodyExt;
 use hyper::{
@@ -36,10 +36,15 @@ pub struct Admin {
     views: Option<Views>,
     /// User of this process.
     own_uid: u32,
+    /// Of all callers that are denied.
+    pub(crate) refusal_log: RefusalLog,
 }
 
 /// Bytes read and discarded of a body that is too long.
 const DISCARDED_LEN_MAX: usize = 8 * BODY_LEN_MAX;
+
+/// Bytes of a path in the log.
+const LOGGED_PATH_LEN_MAX: usize = 256;
 
 impl Admin {
     /// The administration of the server that answers from `backend`.
@@ -55,7 +60,8 @@ impl Admin {
             locator: None,
             started,
         });
-        Self { server, rules, views: None, own_uid: rustix::process::geteuid().as_raw() }
+        let own_uid = rustix::process::geteuid().as_raw();
+        Self { server, rules, views: None, own_uid, refusal_log: RefusalLog::default() }
     }
 
     /// The same with a status page.
@@ -63,6 +69,7 @@ impl Admin {
     pub fn with_views(self, views: Views) -> Self {
         let mut server = (*self.server).clone();
         server.activity = Some(views.activity.clone());
+        let views = views.with_refusal_log(self.refusal_log.clone());
         Self { server: Arc::new(server), views: Some(views), ..self }
     }
 
@@ -97,8 +104,11 @@ impl Admin {
             let Server { backend, readiness, .. } = self.server.as_ref();
             return probes::respond(request.method(), path, backend.metrics(), readiness);
         }
-        let (method, path) = (request.method().clone(), path.to_owned());
-        let answer = match self.call(request, channel).await {
+        if let Err(problem) = self.admit(&request, channel).await {
+            return answer::problem(&problem);
+        }
+        let (method, path) = (request.method().clone(), logged_path(path).to_owned());
+        let answer = match self.call(request).await {
             Ok(answer) => answer,
             Err(problem) => answer::problem(&problem),
         };
@@ -109,8 +119,7 @@ impl Admin {
         answer
     }
 
-    async fn call(&self, request: Request<Incoming>, channel: Channel) -> Result<Answer, Problem> {
-        self.admit(&request, channel).await?;
+    async fn call(&self, request: Request<Incoming>) -> Result<Answer, Problem> {
         let (parts, body) = request.into_parts();
         let (operation, variable) = match route(parts.method.as_str(), parts.uri.path()) {
             Routed::Operation(operation, variable) => (operation, variable),
@@ -136,7 +145,9 @@ impl Admin {
             Ok(Err(denial)) => denial,
             Err(error) => return Err(Problem::new(ProblemKind::Internal, error)),
         };
-        tracing::warn!(caller = %channel, %denial, "administration request denied");
+        if self.refusal_log.has_room() {
+            tracing::warn!(caller = %channel, %denial, "administration request denied");
+        }
         let kind = match &denial {
             Denial::Off | Denial::User { .. } => ProblemKind::Forbidden,
             Denial::NoToken | Denial::WrongToken => ProblemKind::Unauthorized,
@@ -193,6 +204,12 @@ impl Admin {
     }
 }
 
+/// The beginning of a path.
+fn logged_path(path: &str) -> &str {
+    let end = (0..=path.len().min(LOGGED_PATH_LEN_MAX)).rev().find(|&end| path.is_char_boundary(end));
+    path.get(..end.unwrap_or_default()).unwrap_or_default()
+}
+
 async fn read_body(mut body: Incoming, content_type: Option<&str>) -> Result<Bytes, Problem> {
     let media_type = content_type.and_then(|value| value.split(';').next()).map(str::trim);
     if !media_type.is_some_and(|media_type| media_type.eq_ignore_ascii_case("application/json")) {
@@ -225,5 +242,21 @@ async fn discard(body: &mut Incoming) {
         if discarded > DISCARDED_LEN_MAX {
             break;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_paths_are_cut_in_the_log() {
+        let longest = "x".repeat(LOGGED_PATH_LEN_MAX);
+        for path in ["", "/api/v1/purge", longest.as_str()] {
+            assert_eq!(logged_path(path), path);
+        }
+        assert_eq!(logged_path(&format!("{longest}x")), longest);
+        let cut = "x".repeat(LOGGED_PATH_LEN_MAX - 1);
+        assert_eq!(logged_path(&format!("{cut}ü")), cut, "characters are not divided");
     }
 }

@@ -1,14 +1,19 @@
 //! The listeners of the admin port: HTTP/1.1 over TCP and over a unix socket.
 //!
-//! One request per connection, with a time limit and a limit on connections, so that no client can block the port.
+//! One request per connection, with a time limit and limits on connections, in total and of each address, so that no client can block
+//! the port.
 
 use crate::{access::Channel, api::Admin, body::AnswerBody, socket::AdminSocket};
+use forebay_front::network_of;
 use hyper::{server::conn::http1, service::service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
+use parking_lot::Mutex;
 use std::{
+    collections::{HashMap, hash_map::Entry},
     convert::Infallible,
     future::Future,
     io,
+    net::IpAddr,
     pin::pin,
     sync::{
         Arc,
@@ -25,7 +30,10 @@ use tokio::{
 };
 
 /// Connections of one listener served at once; more wait in the kernel's queue.
-pub const ADMIN_CONNECTIONS_MAX: usize = 32;
+pub const ADMIN_CONNECTIONS_MAX: usize = 128;
+
+/// Those of one address; more are closed. A browser opens six, and several users may come from one address.
+const CONNECTIONS_PER_ADDRESS_MAX: usize = 32;
 
 /// Time a client has to send its request's header.
 pub const ADMIN_HEADER_TIME_MAX: Duration = Duration::from_secs(5);
@@ -58,18 +66,21 @@ impl Admin {
     }
 
     async fn serve(&self, listener: impl Accept, shutdown: impl Future<Output = ()> + Send) {
-        let slots = Arc::new(Semaphore::new(ADMIN_CONNECTIONS_MAX));
+        let (slots, addresses) = (Arc::new(Semaphore::new(ADMIN_CONNECTIONS_MAX)), Addresses::default());
         let mut exchanges = JoinSet::new();
         let accept_all = async {
             while let Ok(slot) = Arc::clone(&slots).acquire_owned().await {
                 match listener.accept().await {
-                    Ok((stream, channel)) => {
-                        let admin = self.clone();
-                        exchanges.spawn(async move {
-                            admin.serve_exchange(stream, channel).await;
-                            drop(slot);
-                        });
-                    }
+                    Ok((stream, channel)) => match addresses.place(channel) {
+                        Some(place) => {
+                            let admin = self.clone();
+                            exchanges.spawn(async move {
+                                admin.serve_exchange(stream, channel).await;
+                                drop((slot, place));
+                            });
+                        }
+                        None => tracing::debug!(caller = %channel, "too many admin connections of one address"),
+                    },
                     Err(error) => {
                         tracing::warn!(%error, "cannot accept admin connections; retrying");
                         sleep(ACCEPT_PAUSE).await;
@@ -111,6 +122,49 @@ impl Admin {
     }
 }
 
+/// The number of connections of each address.
+#[derive(Clone, Debug, Default)]
+struct Addresses(Arc<Mutex<HashMap<IpAddr, usize>>>);
+
+/// Counts a connection until it is dropped.
+#[derive(Debug)]
+struct Place {
+    addresses: Addresses,
+    /// `None` if it is not limited.
+    address: Option<IpAddr>,
+}
+
+impl Addresses {
+    /// Counts a connection; `None` if its address has all that it may have. Users of the unix socket are not limited.
+    fn place(&self, channel: Channel) -> Option<Place> {
+        let address = match channel {
+            Channel::Tcp { peer } => Some(network_of(peer.ip())),
+            Channel::Unix { .. } => None,
+        };
+        if let Some(address) = address {
+            let mut counts = self.0.lock();
+            let count = counts.entry(address).or_default();
+            if *count >= CONNECTIONS_PER_ADDRESS_MAX {
+                return None;
+            }
+            *count += 1;
+        }
+        Some(Place { addresses: self.clone(), address })
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let Some(address) = self.address else { return };
+        if let Entry::Occupied(mut count) = self.addresses.0.lock().entry(address) {
+            *count.get_mut() -= 1;
+            if *count.get() == 0 {
+                count.remove();
+            }
+        }
+    }
+}
+
 impl Accept for TcpListener {
     type Stream = TcpStream;
 
@@ -135,11 +189,13 @@ mod tests {
     use super::*;
     use crate::access::AccessRules;
     use forebay_engine::{Engine, Export, ExportSource, Options, Routes, Writes};
+    use forebay_front::RefusalLog;
     use forebay_telemetry::{Metrics, Readiness};
     use forebay_types::Lfn;
     use std::net::SocketAddr;
     use tokio::{
         io::{AsyncReadExt, AsyncWriteExt},
+        net::TcpSocket,
         sync::oneshot,
         task::JoinHandle,
     };
@@ -148,6 +204,7 @@ mod tests {
         address: SocketAddr,
         metrics: Metrics,
         readiness: Readiness,
+        refusal_log: RefusalLog,
         stop: oneshot::Sender<()>,
         task: JoinHandle<()>,
     }
@@ -173,8 +230,16 @@ mod tests {
             let (stop, stopped) = oneshot::channel();
             let engine = Engine::start(Options::default(), None, routes(), metrics.clone());
             let admin = Admin::new(engine, readiness.clone(), AccessRules::default());
+            let refusal_log = admin.refusal_log.clone();
             let served = async move { admin.serve_tcp(listener, async { drop(stopped.await) }).await };
-            Self { address, metrics, readiness, stop, task: tokio::spawn(served) }
+            Self { address, metrics, readiness, refusal_log, stop, task: tokio::spawn(served) }
+        }
+
+        /// A connection from an address of this machine.
+        async fn connect_from(&self, number: usize) -> TcpStream {
+            let socket = TcpSocket::new_v4().unwrap();
+            socket.bind(([127, 0, 0, u8::try_from(number).unwrap()], 0).into()).unwrap();
+            socket.connect(self.address).await.unwrap()
         }
 
         /// The answer to `head`, until the server closes.
@@ -256,11 +321,52 @@ mod tests {
     async fn a_waiting_connection_is_served_when_a_slot_becomes_free() {
         let admin = Port::start().await;
         let mut idle = Vec::new();
-        for _ in 0..ADMIN_CONNECTIONS_MAX {
-            idle.push(TcpStream::connect(admin.address).await.unwrap());
+        for number in 0..ADMIN_CONNECTIONS_MAX {
+            idle.push(admin.connect_from(2 + number / CONNECTIONS_PER_ADDRESS_MAX).await);
         }
         let (answer, ()) = tokio::join!(admin.get("/healthz"), async { drop(idle) });
         assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
+    }
+
+    #[tokio::test]
+    async fn one_address_does_not_keep_others_out() {
+        let admin = Port::start().await;
+        let mut idle = Vec::new();
+        for _ in 0..=CONNECTIONS_PER_ADDRESS_MAX {
+            idle.push(admin.connect_from(2).await);
+        }
+        let mut surplus = idle.pop().unwrap();
+        let closed = timeout(ADMIN_HEADER_TIME_MAX * 9 / 10, surplus.read(&mut [0])).await;
+        assert!(!matches!(closed.unwrap(), Ok(1..)), "it is closed at once");
+        assert!(admin.get("/healthz").await.starts_with("HTTP/1.1 200 "));
+    }
+
+    #[test]
+    fn connections_of_an_address_count_until_they_end() {
+        let addresses = Addresses::default();
+        let from = |address: &str| Channel::Tcp { peer: SocketAddr::new(address.parse().unwrap(), 1) };
+        let places: Vec<_> = (0..CONNECTIONS_PER_ADDRESS_MAX).map(|_| addresses.place(from("192.0.2.1"))).collect();
+        assert!(places.iter().all(Option::is_some));
+        assert!(addresses.place(from("::ffff:192.0.2.1")).is_none(), "the same address");
+        assert!(addresses.place(from("192.0.2.2")).is_some());
+        drop(places);
+        assert!(addresses.0.lock().is_empty());
+        let unix = Channel::Unix { uid: 0, pid: None };
+        let places: Vec<_> = (0..ADMIN_CONNECTIONS_MAX).map(|_| addresses.place(unix)).collect();
+        assert!(places.iter().all(Option::is_some));
+    }
+
+    #[tokio::test]
+    async fn denied_requests_are_among_the_limited_lines_of_the_log() {
+        let lines_left = |log: &RefusalLog| std::iter::repeat_with(|| log.has_room()).take_while(|&has| has).count();
+        let all = lines_left(&RefusalLog::default());
+        let is_counted = async || {
+            let admin = Port::start().await;
+            assert!(admin.get("/api/v1/status").await.starts_with("HTTP/1.1 403 "));
+            lines_left(&admin.refusal_log) == all - 1
+        };
+        // The limit is for each second: a stalled machine may miss one.
+        assert!(is_counted().await || is_counted().await || is_counted().await);
     }
 
     #[tokio::test]

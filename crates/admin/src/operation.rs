@@ -253,8 +253,8 @@ operations! {
     Sizing: GET "/api/v1/sizing" () => 200 SizingReport, or NotSetUp;
 
     /// Stop accepting new work
-    /// `/readyz` fails, new connections are closed, and opens are refused such that clients of a redirector use another server. Open
-    /// files are served until they are closed. Lasts until undone or until the server stops.
+    /// `/readyz` fails, and opens and prefetches are refused such that clients of a redirector use another server. Connections are
+    /// accepted, and open files are served until they are closed. Lasts until undone or until the server stops.
     Drain: POST "/api/v1/drain" () => 200 Drain;
 
     /// Accept new work again

@@ -33,7 +33,7 @@ struct ExplainArgs {
     /// Requested right: read, list, stat or admin
     #[arg(long, default_value = "read", value_parser = parse_right)]
     right: Right,
-    /// Authentication method: gsi, tls, token, sss, unix, host or none
+    /// Authentication method: gsi, tls, token, access-key, sss, unix, host or none
     #[arg(long, default_value = "none", value_parser = parse_method)]
     method: Method,
     /// Local name of the user

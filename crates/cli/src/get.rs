@@ -25,7 +25,7 @@ use tokio::{sync::mpsc, time::Instant};
 /// Copy a file from a server, resuming an interrupted copy, and verify its checksum
 #[derive(Debug, clap::Args)]
 pub(crate) struct GetArgs {
-    /// `root://HOST[:PORT]//path`, `roots://` for TLS (default port: 1094), or `https://HOST[:PORT]/path`
+    /// `root://HOST[:PORT]//path`, `roots://` for TLS (default port: 1094), `https://HOST[:PORT]/path`, `s3://HOST/BUCKET/KEY` or `pelican://FEDERATION/path`
     url: String,
     /// Target: a file name, a directory, or `-` for standard output [default: the file's name in the current directory]
     #[arg(short, long, value_name = "FILE")]

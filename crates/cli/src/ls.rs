@@ -15,7 +15,7 @@ use std::io::{self, BufWriter, Write};
 #[derive(Debug, clap::Args)]
 pub(crate) struct LsArgs {
     /// A pattern of cached files, such as '/store/**.root' [default: all]; or a directory of any server,
-    /// `root://HOST[:PORT]//path`, `roots://` for TLS (default port: 1094), or `https://HOST[:PORT]/path` of a server with WebDAV
+    /// `root://HOST[:PORT]//path`, `roots://` for TLS (default port: 1094), `https://HOST[:PORT]/path` of a server with WebDAV, or `s3://HOST/BUCKET/`
     #[arg(value_name = "PATTERN|URL")]
     what: Option<String>,
     /// For a URL: also print type, size and modification time (UTC)
@@ -80,7 +80,7 @@ fn print(out: &mut impl Write, entries: &[DirEntry], is_long: bool) -> io::Resul
 /// Show the metadata of a file or directory on a server
 #[derive(Debug, clap::Args)]
 pub(crate) struct StatArgs {
-    /// `root://HOST[:PORT]//path`, `roots://` for TLS (default port: 1094), or `https://HOST[:PORT]/path`
+    /// `root://HOST[:PORT]//path`, `roots://` for TLS (default port: 1094), `https://HOST[:PORT]/path`, `s3://HOST/BUCKET/KEY` or `pelican://FEDERATION/path`
     url: String,
 }
 

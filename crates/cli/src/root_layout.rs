@@ -21,7 +21,7 @@ use std::{
 /// `damaged`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct RootLayoutArgs {
-    /// A file of this machine, or `root://HOST[:PORT]//path`, or `roots://` for TLS (default port: 1094)
+    /// A file of this machine, or of a server: `root://HOST[:PORT]//path`, `roots://` for TLS (default port: 1094), `https://HOST[:PORT]/path`, `s3://HOST/BUCKET/KEY` or `pelican://FEDERATION/path`
     #[arg(value_name = "PATH|URL")]
     file: String,
     /// Also print each basket or page: offset, length, cluster and column

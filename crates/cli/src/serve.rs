@@ -98,13 +98,16 @@ pub(crate) fn run(args: ServeArgs) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("starting the runtime")?;
     let successor = Successor::of(&bound).context("copying the sockets for a restart")?;
     let serving = serve(&settings, (bound, successor), file, &log, &manager);
-    let Some(successor) = runtime.block_on(serving)? else { return Ok(()) };
+    let served = runtime.block_on(serving);
     // Threads that wait for a disk end with this program.
     runtime.shutdown_timeout(RUNTIME_END_TIME_MAX);
-    Err(successor.start()).context("running the program again")
+    match served? {
+        Some(successor) => Err(successor.start()).context("running the program again"),
+        None => Ok(()),
+    }
 }
 
-/// Longest wait for threads before the program is run again.
+/// Longest wait for threads before the program ends, or is run again.
 const RUNTIME_END_TIME_MAX: Duration = Duration::from_secs(5);
 
 /// Status for the service manager.

@@ -75,7 +75,9 @@ pub(super) async fn submit(
     let given = form_urlencoded::parse(&body).find(|(name, _)| name == "token").map(|(_, value)| value.into_owned());
     let given = given.unwrap_or_default();
     if !access::is_same(given.trim().as_bytes(), token.as_bytes()) {
-        tracing::warn!(caller = %channel, "wrong token in a login to the status page");
+        if views.refusal_log.has_room() {
+            tracing::warn!(caller = %channel, "wrong token in a login to the status page");
+        }
         let place = Page { place: Place::Overview, viewer: Viewer::Anonymous };
         let problem = "Wrong token: it differs from the current content of admin.token_file.";
         let markup = shell(

@@ -105,7 +105,7 @@ impl Views {
         if let Some(asset) = assets::find(path) {
             return asset;
         }
-        let token = token(rules, channel).await;
+        let token = self.token(rules, channel).await;
         let cookie = request.headers().get(COOKIE).and_then(|cookie| cookie.to_str().ok());
         let viewer = match &token {
             None => Viewer::CannotLogIn,
@@ -132,6 +132,19 @@ impl Views {
         page(StatusCode::OK, &body)
     }
 
+    /// The token of the API over TCP; `None` without a usable one, and for callers that need none.
+    async fn token(&self, rules: &AccessRules, channel: Channel) -> Option<String> {
+        let Channel::Tcp { .. } = channel else { return None };
+        let file = rules.token_file.clone()?;
+        let read = tokio::task::spawn_blocking(move || file.read()).await.ok()?;
+        if let Err(problem) = &read
+            && self.refusal_log.has_room()
+        {
+            tracing::warn!(%problem, "no login is possible");
+        }
+        read.ok()
+    }
+
     async fn content(&self, place: Place, viewer: Viewer, server: &Server, query: &str) -> Markup {
         let (views, page) = (self, Page { place, viewer });
         match place {
@@ -147,14 +160,6 @@ impl Views {
             Place::Configuration => configuration::render(&page, views),
         }
     }
-}
-
-/// The token of the API over TCP; `None` without a usable one, and for callers that need none.
-async fn token(rules: &AccessRules, channel: Channel) -> Option<String> {
-    let Channel::Tcp { .. } = channel else { return None };
-    let file = rules.token_file.clone()?;
-    let read = tokio::task::spawn_blocking(move || file.read()).await.ok()?;
-    read.inspect_err(|problem| tracing::warn!(%problem, "no login is possible")).ok()
 }
 
 fn range_of(query: Option<&str>) -> Range {

@@ -3,6 +3,7 @@
 use super::sessions::Sessions;
 use crate::recorder::Recorder;
 use forebay_cache::Budget;
+use forebay_front::RefusalLog;
 use forebay_telemetry::Activity;
 use std::{path::PathBuf, sync::Arc};
 use tokio::sync::Semaphore;
@@ -25,6 +26,7 @@ pub struct Views {
     pub(super) streams: Arc<Semaphore>,
     /// A report on jobs.
     pub(super) job_efficiency: Option<PathBuf>,
+    pub(super) refusal_log: RefusalLog,
 }
 
 impl Views {
@@ -46,7 +48,13 @@ impl Views {
             sessions: Arc::default(),
             streams: Arc::new(Semaphore::new(EVENT_STREAMS_MAX)),
             job_efficiency: None,
+            refusal_log: RefusalLog::default(),
         }
+    }
+
+    /// These pages, whose refusals are logged with those of the API.
+    pub(crate) fn with_refusal_log(self, refusal_log: RefusalLog) -> Self {
+        Self { refusal_log, ..self }
     }
 
     /// These pages with a report on the efficiency of jobs, which is read for each visit.

@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
-/// Make a running server accept no new connections and opens; open files are served until they are closed
+/// Make a running server refuse new opens; connections are accepted, and open files are served until they are closed
 #[derive(Debug, clap::Args)]
 pub(crate) struct DrainArgs {
     /// Accept new work again

@@ -39,28 +39,34 @@ pub(super) async fn check(subject: &Subject<'_>, findings: &mut Findings) {
     let http = HttpPool::new(http_pool_options(&options), tls.clone(), Arc::<OriginCredentials>::clone(&credentials));
     let pool = Pool::secured(options, tls, credentials);
     for export in &config.exports {
-        // With an alternative server, an unreachable one is not a failure.
         let groups = match &export.files {
             ExportFiles::Alternatives(groups) => groups.as_slice(),
             files => std::slice::from_ref(files),
         };
-        let level = |others: usize| if others == 0 && groups.len() == 1 { Level::Fail } else { Level::Warn };
+        let mut asked: Vec<(String, Result<(), OriginError>)> = Vec::new();
         for files in groups {
             match files {
                 ExportFiles::Origins { first, others, tls } => {
                     for server in std::iter::once(first).chain(others) {
-                        let asked = ask(&pool, server, *tls, export).await;
-                        tell(server, asked, level(others.len()), findings);
+                        asked.push((server.to_string(), ask(&pool, server, *tls, export).await));
                     }
                 }
                 ExportFiles::HttpOrigins { first, others } => {
                     for server in std::iter::once(first).chain(others) {
-                        let asked = ask_http(&http, server, export).await;
-                        tell(server, asked, level(others.len()), findings);
+                        asked.push((server.to_string(), ask_http(&http, server, export).await));
                     }
                 }
                 ExportFiles::Directory(_) | ExportFiles::Alternatives(_) => {}
             }
+        }
+        // With another server that answers, an unreachable one is not a failure.
+        let answers = |asked: &Result<(), OriginError>| match asked {
+            Ok(()) => true,
+            Err(error) => matches!(error, OriginError::Refused { .. }),
+        };
+        let bad = if asked.iter().any(|(_, asked)| answers(asked)) { Level::Warn } else { Level::Fail };
+        for (server, asked) in asked {
+            tell(&server, asked, bad, findings);
         }
     }
 }

@@ -185,6 +185,7 @@ pub(crate) fn http_pool_options(options: &PoolOptions) -> forebay_origin_http::P
     forebay_origin_http::PoolOptions {
         connect_timeout: options.connect_timeout,
         idle_timeout: options.idle_timeout.min(defaults.idle_timeout),
+        circuit_time: options.circuit_time,
         username: options.username.clone(),
         own: options.own.clone(),
     }
