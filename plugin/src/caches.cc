@@ -18,6 +18,10 @@ using Clock = Backoff::Clock;
 /// A cache that answered so short a time ago is not greeted again.
 constexpr std::chrono::seconds kAliveFor{2};
 
+/// The time in which a cache names its probe file, login included, as a multiple of that in which it greets: the opens
+/// of the application wait for it, whatever limits they have.
+constexpr int kGreetingsPerQuestion = 4;
+
 }  // namespace
 
 const Options& options() {
@@ -124,7 +128,8 @@ bool Caches::learnToken(size_t cache, std::string& token, Directories& directori
     XrdCl::Buffer question;
     question.FromString("forebay.probe forebay.directories");
     XrdCl::Buffer* received = nullptr;
-    const auto limit = static_cast<Timeout>(options().open_timeout.count());
+    const auto patience = std::min(options().open_timeout, kGreetingsPerQuestion * options().connect_timeout);
+    const auto limit = static_cast<Timeout>(patience.count());
     const Status status = server.Query(XrdCl::QueryCode::Config, question, received, limit);
     const std::unique_ptr<XrdCl::Buffer> answer(received);
     if (!status.IsOK() || !answer || answer->GetSize() == 0) {
@@ -179,6 +184,11 @@ bool isFailureOfConnection(const Status& status) {
         default:
             return XrdCl::Status::IsSocketError(status.code);
     }
+}
+
+bool isFailureOfCache(const Status& status, std::chrono::seconds limit) {
+    const bool is_hurried = status.code == XrdCl::errOperationExpired && limit < options().open_timeout;
+    return isFailureOfConnection(status) && !is_hurried;
 }
 
 }  // namespace forebay

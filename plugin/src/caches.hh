@@ -3,6 +3,7 @@
 
 #include <sys/types.h>
 
+#include <chrono>
 #include <functional>
 #include <mutex>
 #include <string>
@@ -69,5 +70,9 @@ class Caches {
 
 /// Whether a failure says that a server is gone, or silent, rather than that it refuses something.
 bool isFailureOfConnection(const Status& status);
+
+/// Whether a failure of an open or a question, for which a cache had `limit`, says that it is gone or silent. One that
+/// expires in less than the time that a cache may take says nothing.
+bool isFailureOfCache(const Status& status, std::chrono::seconds limit);
 
 }  // namespace forebay

@@ -127,9 +127,14 @@ std::string findFault(const Url& server, std::chrono::seconds limit) {
     }
     const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> addresses(found, &freeaddrinfo);
     const Clock::time_point deadline = Clock::now() + limit;
+    int addresses_left = 0;
+    for (const addrinfo* address = found; address != nullptr; address = address->ai_next) {
+        ++addresses_left;
+    }
     int error = 0;
     for (const addrinfo* address = found; address != nullptr; address = address->ai_next) {
-        error = greet(*address, deadline);
+        const Clock::time_point now = Clock::now();
+        error = greet(*address, now + (deadline - now) / addresses_left--);
         if (error == 0) {
             return "";
         }

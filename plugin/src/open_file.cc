@@ -101,10 +101,12 @@ void OpenFile::tryNext(Answer last) {
 
 void OpenFile::openAt(Place place, const std::string& token) {
     place.asked = urlAt(place, token);
+    const Timeout limit = limitAt(place);
+    place.limit = std::chrono::seconds(limit);
     const File file = makeFile(place);
     auto* then = new Then(
         [self = shared_from_this(), place, file](Answer answer) { self->openedAt(place, file, std::move(answer)); });
-    const Status status = file->Open(place.asked, flags_, mode_, then, limitAt(place));
+    const Status status = file->Open(place.asked, flags_, mode_, then, limit);
     if (!status.IsOK()) {
         delete then;
         openedAt(place, file, Answer(status));
@@ -226,7 +228,7 @@ void OpenFile::refusedAt(const Place& place, Answer answer) {
         XrdCl::DefaultEnv::GetLog()->Info(kLogTopic, "cache %s does not open %s: %s", name.c_str(), url_->path.c_str(),
                                           why.c_str());
     }
-    if (place.isCache() && !place.isFile() && isFailureOfConnection(*answer.status)) {
+    if (place.isCache() && !place.isFile() && isFailureOfCache(*answer.status, place.limit)) {
         Caches::here().failed(place.cache, answer.status->ToString());
     }
     tryNext(std::move(answer));
@@ -333,7 +335,7 @@ void OpenFile::giveUp(Answer last) {
 
 bool OpenFile::isOpen() const {
     const std::lock_guard lock(mutex_);
-    return phase_ == Phase::Open || phase_ == Phase::Moving;
+    return phase_ == Phase::Open || (phase_ == Phase::Moving && !close_waits_);
 }
 
 bool OpenFile::setProperty(const std::string& name, const std::string& value) {

@@ -177,6 +177,9 @@ Status OpenFile::close(XrdCl::ResponseHandler* application, Timeout timeout) {
             case Phase::Closing:
                 return Status(XrdCl::stError, XrdCl::errInProgress);
             case Phase::Moving:
+                if (close_waits_) {
+                    return Status(XrdCl::stError, XrdCl::errInProgress);
+                }
                 close_waits_ = CloseRequest{application, timeout};
                 return Status();
             case Phase::Open:

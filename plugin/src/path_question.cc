@@ -57,16 +57,18 @@ void PathQuestion::askCache(size_t cache) {
     }
     const auto ours = static_cast<Timeout>(options().open_timeout.count());
     const Timeout limit = timeout_ == 0 ? ours : std::max<Timeout>(1, std::min<Timeout>(ours, timeout_ / 2));
-    auto* then = new Then(
-        [self = shared_from_this(), server, cache](Answer answer) { self->answeredBy(cache, std::move(answer)); });
+    const std::chrono::seconds given(limit);
+    auto* then = new Then([self = shared_from_this(), server, cache, given](Answer answer) {
+        self->answeredBy(cache, given, std::move(answer));
+    });
     const Status status = ask_(*server, mark_ + forwardedPath(origin_, path_), then, limit);
     if (!status.IsOK()) {
         delete then;
-        answeredBy(cache, Answer(status));
+        answeredBy(cache, given, Answer(status));
     }
 }
 
-void PathQuestion::answeredBy(size_t cache, Answer answer) {
+void PathQuestion::answeredBy(size_t cache, std::chrono::seconds limit, Answer answer) {
     if (answer.isOk() && !(answer.response && translate_(*answer.response))) {
         answer = Answer(Status(XrdCl::stError, XrdCl::errInvalidResponse, 0, "the answer is empty"));
     }
@@ -76,11 +78,13 @@ void PathQuestion::answeredBy(size_t cache, Answer answer) {
         return;
     }
     const std::string why = answer.status->ToString();
-    if (isFailureOfConnection(*answer.status)) {
+    if (isFailureOfCache(*answer.status, limit)) {
         Caches::here().failed(cache, why);
     } else {
         XrdCl::DefaultEnv::GetLog()->Info(kLogTopic, "cache %s does not answer about %s: %s",
                                           options().cache_names[cache].c_str(), path_.c_str(), why.c_str());
+    }
+    if (!isFailureOfConnection(*answer.status)) {
         places_.dropCaches();
     }
     tryNext();

@@ -1,6 +1,7 @@
 // A question about a path: asked of a cache first, of the origin when no cache answers it.
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <string>
@@ -35,7 +36,7 @@ class PathQuestion : public std::enable_shared_from_this<PathQuestion> {
   private:
     void tryNext();
     void askCache(size_t cache);
-    void answeredBy(size_t cache, Answer answer);
+    void answeredBy(size_t cache, std::chrono::seconds limit, Answer answer);
 
     Url origin_;
     Server server_;

@@ -19,7 +19,7 @@ Places Places::of(const Options& options, const Url& file) {
     order.resize(std::min(order.size(), kCachesTried));
     Places places;
     for (auto cache = order.rbegin(); cache != order.rend(); ++cache) {
-        places.left_.push_front({Place::Kind::Cache, *cache, true, "", "", 0});
+        places.left_.push_front({Place::Kind::Cache, *cache, true, "", "", 0, {}});
     }
     return places;
 }
@@ -32,7 +32,7 @@ Places Places::servedBy(size_t cache) {
 
 Places Places::leftBy(size_t cache) {
     Places places;
-    places.left_.push_front({Place::Kind::Cache, cache, true, "", "", 0});
+    places.left_.push_front({Place::Kind::Cache, cache, true, "", "", 0, {}});
     return places;
 }
 
@@ -51,7 +51,7 @@ void Places::dropCaches() {
 }
 
 void Places::tryServed(size_t cache) {
-    left_.push_front({Place::Kind::Cache, cache, false, "", "", 0});
+    left_.push_front({Place::Kind::Cache, cache, false, "", "", 0, {}});
 }
 
 }  // namespace forebay

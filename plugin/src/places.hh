@@ -1,6 +1,7 @@
 // Where a file, or the answer to a question about a path, can be had.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <deque>
 #include <string>
@@ -17,11 +18,12 @@ struct Place {
     };
 
     Kind kind = Kind::Origin;
-    size_t cache = 0;       ///< which one
-    bool may_leave = true;  ///< whether it may send us to a file that we are to read ourselves
-    std::string url;        ///< where it has sent us, if it has
-    std::string asked;      ///< the URL that was opened there
-    int redirects = 0;      ///< how often
+    size_t cache = 0;               ///< which one
+    bool may_leave = true;          ///< whether it may send us to a file that we are to read ourselves
+    std::string url;                ///< where it has sent us, if it has
+    std::string asked;              ///< the URL that was opened there
+    int redirects = 0;              ///< how often
+    std::chrono::seconds limit{0};  ///< for the open there
 
     bool isCache() const { return kind == Kind::Cache; }
 
