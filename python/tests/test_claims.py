@@ -11,8 +11,9 @@ from forebay_lab.patterns.strategies import STRATEGIES
 from forebay_lab.report import study_figures, study_tables
 from forebay_lab.report.claim_measures import MEASURES, Part
 from forebay_lab.report.claims import judge, part_verdict
+from forebay_lab.report.document import Table
 from forebay_lab.report.measured import Measured
-from forebay_lab.report.pages import sources
+from forebay_lab.report.pages import sources, verdicts
 from forebay_lab.report.studies import Claim, Study, load
 from forebay_lab.run import Row
 from forebay_lab.statistics import Value
@@ -244,5 +245,19 @@ def test_rows_of_other_settings_are_not_compared_with_studies(other: Mapping[str
         return Measured("loop", Path(name), [{"wall_s": 1.0}], parameters)
 
     first, second = run("first", {"quick": False, **other}), run("second", {"quick": False})
-    assert sources([first, second])["loop"].run == "second"
+    assert [source.run for source in sources([first, second])["loop"]] == ["second"]
     assert sources([first]) == {}
+
+
+def test_a_claim_is_judged_by_the_first_run_that_has_measured_it() -> None:
+    def run(name: str, events: int) -> Measured:
+        walls = {"direct": 10.0, "forebay-cold": 8.0}
+        return Measured("sites", Path(name), loops(walls, path="TRIUMF", events=events), {})
+
+    chosen = sources([run("short", 1000), run("long", 50_000), run("later", 50_000)])
+    rows = [row for block in verdicts(load(), chosen, quick=False) if isinstance(block, Table) for row in block.rows]
+    [first_read] = [row for row in rows if "the first read already is faster" in row[1]]
+    assert first_read[-1] == "holds"
+    only_short = list(verdicts(load(), sources([run("short", 1000)]), quick=False))
+    rows = [row for block in only_short if isinstance(block, Table) for row in block.rows]
+    assert [row[-1] for row in rows if "the first read already is faster" in row[1]] == ["not measured"]

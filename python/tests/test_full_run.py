@@ -12,7 +12,7 @@ import pytest
 from forebay_lab import all_command, loop_command, rtt_command, sites_command, stress_command, trace_command
 from forebay_lab.cli import OUT_OF_TIME
 from forebay_lab.deadline import Deadline
-from forebay_lab.errors import OutOfTime
+from forebay_lab.errors import LabError, OutOfTime
 from forebay_lab.report.studies import load
 from forebay_lab.run import read_rows
 from forebay_lab.stress import Load
@@ -44,6 +44,18 @@ def test_sites_are_those_of_the_published_table() -> None:
     assert published <= set(settings.sites)
 
 
+def test_the_longest_jobs_can_be_left_to_some_sites_and_set_ups() -> None:
+    limits = ("--longest-sites", "TRIUMF", "--longest-setups", "direct,forebay-cold")
+    settings = sites_command._settings(defaults(sites_command, *limits))
+    cells = list(settings.cells())
+    longest = {(cell["path"], cell["setup"]) for cell in cells if cell["events"] == max(settings.events)}
+    assert longest == {("TRIUMF", "direct"), ("TRIUMF", "forebay-cold")}
+    others = {(cell["path"], cell["setup"]) for cell in cells if cell["events"] != max(settings.events)}
+    assert len(others) == len(settings.sites) * len(settings.setups)
+    with pytest.raises(LabError, match="--longest-sites"):
+        sites_command._settings(defaults(sites_command, "--sites", "KIT", "--longest-sites", "TRIUMF"))
+
+
 def test_stress_has_the_published_job_and_files_per_job() -> None:
     settings = stress_command._settings(defaults(stress_command))
     assert max(settings.jobs) == 750
@@ -71,17 +83,17 @@ def test_strategies_are_replayed_over_the_published_path() -> None:
 
 def test_a_run_is_made_in_parts(lab: Callable[..., Path], monkeypatch: pytest.MonkeyPatch) -> None:
     arguments = ("loop", "--engines", "uproot", "--setups", "local,direct", "--events", "2", "--minutes", "30")
-    begun: list[Deadline] = []
+    begun: list[float] = []
 
     def one_row(deadline: Deadline) -> None:
-        begun.append(deadline)
+        begun.append(deadline.minutes_left)
         if len(begun) > 1:
             raise OutOfTime
 
     with monkeypatch.context() as patch:
         patch.setattr(Deadline, "check", one_row)
         run = lab(*arguments, status=OUT_OF_TIME)
-    assert 29 < begun[0].minutes_left <= 30
+    assert 29 < begun[0] <= 30
     [first] = read_rows(run / "loop.jsonl")
     lab(*arguments)
     rows = list(read_rows(run / "loop.jsonl"))

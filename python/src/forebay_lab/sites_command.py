@@ -35,6 +35,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--events", type=shared.numbers, help="numbers of events to loop over (default: 1,100,1000,50000)"
     )
     parser.add_argument("--events-in-file", type=shared.positive, help="size of the file (default: the largest number)")
+    parser.add_argument(
+        "--longest-sites",
+        type=shared.names,
+        help="sites of the jobs over most events, which take minutes (default: all)",
+    )
+    parser.add_argument("--longest-setups", type=shared.names, help="set-ups of these jobs (default: all)")
 
 
 @dataclass(frozen=True)
@@ -46,6 +52,8 @@ class Settings:
     setups: list[str]
     events: list[int]
     events_in_file: int
+    longest_sites: list[str]
+    longest_setups: list[str]
     xcache: str
     repetitions: int
     seed: int
@@ -56,7 +64,12 @@ class Settings:
         for repetition in range(self.repetitions):
             for site in balanced_order(self.sites, repetition, self.seed):
                 for engine, events in product(self.engines, self.events):
+                    is_longest = events == max(self.events)
+                    if is_longest and site not in self.longest_sites:
+                        continue
                     for setup in balanced_order(self.setups, repetition, self.seed):
+                        if is_longest and setup not in self.longest_setups:
+                            continue
                         yield {
                             "path": site,
                             "setup": setup,
@@ -84,12 +97,16 @@ def _settings(options: argparse.Namespace) -> Settings:
     in_file = options.events_in_file or max(events)
     if max(events) > in_file:
         raise LabError(f"--events {max(events)}: the file has {in_file} events; --events-in-file makes a larger one")
+    sites = options.sites or (SITES_QUICK if quick else SITES)
+    setups = shared.known("--setups", options.setups, SETUPS)
     return Settings(
-        sites=options.sites or (SITES_QUICK if quick else SITES),
+        sites=sites,
         engines=shared.known("--engines", options.engines, ENGINES),
-        setups=shared.known("--setups", options.setups, SETUPS),
+        setups=setups,
         events=events,
         events_in_file=in_file,
+        longest_sites=shared.known("--longest-sites", options.longest_sites or sites, sites),
+        longest_setups=shared.known("--longest-setups", options.longest_setups or setups, setups),
         xcache=options.xcache,
         repetitions=shared.repetitions(options),
         seed=options.seed,

@@ -13,7 +13,7 @@ from . import study_figures, study_tables
 from .claims import ERRORS, REPETITIONS_MIN, Evidence, Finding, judge
 from .document import Block, Heading, Items, PageBreak, Picture, Table, Text
 from .measured import Measured
-from .studies import Study
+from .studies import Claim, Study
 
 RULE = (
     f"A claim holds if all its measured values are within the limits of its rule by {ERRORS:.0f} standard errors, and "
@@ -28,30 +28,33 @@ STUDY_PICTURE_SHARE = 0.6
 
 @dataclass(frozen=True)
 class Source:
-    """The run whose rows of an experiment are compared with the studies."""
+    """A run whose rows of an experiment are compared with the studies."""
 
     run: str
     rows: Sequence[Row]
 
 
-def sources(all_measured: Sequence[Measured]) -> dict[str, Source]:
-    """For each experiment the first run with comparable rows: not quick, TTrees, XCache without prefetching."""
-    found: dict[str, Source] = {}
+Sources = Mapping[str, Sequence[Source]]
+"""By experiment. Figures and tables are of the first one, a claim is judged by the first one that has measured it."""
+
+
+def sources(all_measured: Sequence[Measured]) -> dict[str, list[Source]]:
+    """For each experiment the runs with comparable rows: not quick, TTrees, XCache without prefetching."""
+    found: dict[str, list[Source]] = {}
     for measured in all_measured:
         parameters = measured.parameters
         if parameters.get("quick") or parameters.get("kind") == "rntuple" or parameters.get("xcache", "lab") != "lab":
             continue
-        found.setdefault(measured.name, Source(measured.directory.name, measured.rows))
+        found.setdefault(measured.name, []).append(Source(measured.directory.name, measured.rows))
     return found
 
 
-def verdicts(studies: Sequence[Study], chosen: Mapping[str, Source], *, quick: bool) -> Iterator[Block]:
+def verdicts(studies: Sequence[Study], chosen: Sources, *, quick: bool) -> Iterator[Block]:
     """The page with the verdict on each claim. `quick`: some of the runs are."""
-    evidence = _evidence(chosen)
     rows = []
     for study in studies:
         for claim in study.claims:
-            finding = judge(claim, evidence, "forebay")
+            finding = _judged(claim, chosen, "forebay")
             rows.append((_short(study), claim.text, claim.published, str(finding), finding.verdict))
     yield Heading(2, "Verdicts")
     yield Text(RULE)
@@ -60,7 +63,7 @@ def verdicts(studies: Sequence[Study], chosen: Mapping[str, Source], *, quick: b
     yield Table(("study", "claim", "published", "measured here", "holds?"), tuple(rows), dense=True)
 
 
-def study_page(study: Study, chosen: Mapping[str, Source], machines: Sequence[str], drawn: Path) -> Iterator[Block]:
+def study_page(study: Study, chosen: Sources, machines: Sequence[str], drawn: Path) -> Iterator[Block]:
     """The page of a study: its figure, its claims with their rules, its figures and the measured ones."""
     evidence = _evidence(chosen)
     yield PageBreak()
@@ -69,7 +72,7 @@ def study_page(study: Study, chosen: Mapping[str, Source], machines: Sequence[st
     yield Text(f"Here: {'; '.join(machines) or 'machine not recorded'}. {_runs(study, chosen)}")
     picture = study_figures.draw(study, evidence, drawn)
     yield Picture(picture.file, picture.caption, STUDY_PICTURE_SHARE)
-    yield _claims(study, evidence)
+    yield _claims(study, chosen)
     yield from study_tables.measured(study, evidence)
     for table in study.tables:
         if not table.drawn:
@@ -95,24 +98,30 @@ def machines(directories: Sequence[Path]) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def _evidence(chosen: Mapping[str, Source]) -> Evidence:
-    return {name: source.rows for name, source in chosen.items()}
+def _evidence(chosen: Sources) -> Evidence:
+    return {name: of_experiment[0].rows for name, of_experiment in chosen.items()}
+
+
+def _judged(claim: Claim, chosen: Sources, cache: str) -> Finding:
+    findings = [judge(claim, {claim.experiment: source.rows}, cache) for source in chosen.get(claim.experiment, ())]
+    return next((finding for finding in findings if finding.parts), judge(claim, {}, cache))
 
 
 def _short(study: Study) -> str:
     return f"{study.id[0].upper()}, {study.year}"
 
 
-def _runs(study: Study, chosen: Mapping[str, Source]) -> str:
+def _runs(study: Study, chosen: Sources) -> str:
     wanted = dict.fromkeys(claim.experiment for claim in study.claims if claim.experiment)
-    parts = [f"{name} from run {chosen[name].run}" if name in chosen else f"{name} not measured" for name in wanted]
+    runs = {name: " and ".join(source.run for source in of_experiment) for name, of_experiment in chosen.items()}
+    parts = [f"{name} from run {runs[name]}" if name in runs else f"{name} not measured" for name in wanted]
     return f"Rows: {', '.join(parts)}."
 
 
-def _claims(study: Study, evidence: Evidence) -> Table:
+def _claims(study: Study, chosen: Sources) -> Table:
     rows = []
     for claim in study.claims:
-        finding, other = (judge(claim, evidence, cache) for cache in ("forebay", "xcache"))
+        finding, other = (_judged(claim, chosen, cache) for cache in ("forebay", "xcache"))
         rows.append((claim.rule, _detailed(finding), _other(finding, other), finding.verdict))
     return Table(("rule", "Forebay", "XCache", "holds?"), tuple(rows), dense=True)
 
