@@ -16,7 +16,7 @@ from typing import Any, cast
 from ..servers import Program, ServerError
 
 RULES = Path(__file__).resolve().parents[2] / "deploy" / "prometheus"
-SEARCH_SECONDS = 90.0
+SEARCH_SECONDS = 240.0
 PROMETHEUS_SECONDS = 60.0
 # Ports that systems do not assign to connections.
 PORTS = range(20_000, 30_000)

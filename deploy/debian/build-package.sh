@@ -21,6 +21,9 @@ install --mode=644 LICENSE "$root/usr/share/doc/forebay/copyright"
 mkdir -p "$work/debian" "$root/DEBIAN"
 echo "Source: forebay" >"$work/debian/control"
 depends=$(cd "$work" && dpkg-shlibdeps -O root/usr/bin/forebay | sed -n 's/^shlibs:Depends=//p')
+# It states the libc of this system for symbols that older ones have, too: a portable binary also runs with those.
+libc=$(objdump --dynamic-syms "$root/usr/bin/forebay" | sed -n 's/.*(\?GLIBC_\([0-9.]*\).*/\1/p' | sort --version-sort | tail -n 1)
+depends=$(sed "s/libc6 (>= [^)]*)/libc6 (>= $libc)/" <<<"$depends")
 
 # Sizes of directories depend on the file system.
 installed_kib=$(find "$root" -type f -printf '%s\n' | awk '{ kib += int(($1 + 1023) / 1024) } END { print kib }')

@@ -29,7 +29,7 @@ class forebay (
   Array[Forebay::Text, 1] $clients = ['127.*', '::1'],
   Pattern[/\A0[0-7]{3}\z/] $file_mode = '0644',
   Pattern[/\A\d+(s|min|h|d)\z/] $lease = '15min',
-  Optional[Pattern[/\A\d+(MiB|GiB|TiB|PiB)\z/]] $budget = undef,
+  Optional[Pattern[/\A\d+(MiB|GiB|TiB)\z/]] $budget = undef,
   Enum['on-demand-blocks', 'while-open', 'to-end'] $fill = 'while-open',
   Integer[1, 65535] $port = 1094,
   Forebay::Text $metrics = '127.0.0.1:9090',

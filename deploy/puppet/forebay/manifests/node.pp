@@ -17,7 +17,7 @@ class forebay::node (
   Integer[1, 65535] $cms_port = 1213,
   Integer[1, 65535] $port = 1094,
   Forebay::Path $store = '/var/cache/forebay',
-  Optional[Pattern[/\A\d+(MiB|GiB|TiB|PiB)\z/]] $budget = undef,
+  Optional[Pattern[/\A\d+(MiB|GiB|TiB)\z/]] $budget = undef,
   Forebay::Text $metrics = '127.0.0.1:9090',
   Optional[Forebay::Path] $package_source = undef,
   Boolean $manage_service = true,
