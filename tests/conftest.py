@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -93,16 +94,22 @@ def any_origin(request: pytest.FixtureRequest) -> xrootd.Origin | Forebay:
 
 @pytest.fixture
 def cache_of(ground: Ground) -> Iterator[Callable[..., Forebay]]:
-    """Starts caches in front of an origin; they are stopped when the test ends."""
+    """Starts caches in front of an origin; they are stopped, and their stores removed, when the test ends."""
     started: list[Forebay] = []
+    stores: list[Path] = []
 
     def start(origin_url: str, **options: object) -> Forebay:
+        if options.get("store") is None:
+            stores.append(ground.directory("store"))
+            options["store"] = stores[-1]
         started.append(forebay.cache(ground, origin_url, **options))  # type: ignore[arg-type]
         return started[-1]
 
     yield start
     for cache in started:
         cache.stop()
+    for store in stores:
+        shutil.rmtree(store)
 
 
 @pytest.hookimpl(hookwrapper=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import http.client
 import json
 import socket
 import struct
@@ -13,6 +12,7 @@ from harness import forebay, xrootd
 from harness.clients import fetch
 from harness.content import Pattern, assert_same
 from harness.ground import Ground
+from harness.http_client import Connection
 from harness.metrics import Metrics
 from harness.process import Process
 from harness.waiting import until
@@ -112,12 +112,12 @@ def test_ranges_of_a_file_on_a_connection_of_http_are_one_record(
     }
     ranges = [(0, 999), (70_000, 70_009), (5, 5)]
     with forebay.configured(ground, configuration, store=store) as cache:
-        connection = http.client.HTTPConnection("127.0.0.1", cache.port, timeout=30)
-        for first, last in ranges:
-            connection.request("GET", PATH, headers={"Range": f"bytes={first}-{last}", "User-Agent": "ranges/1"})
-            answer = connection.getresponse()
-            assert_same(answer.read(), patterns[PATH].all()[first : last + 1], "range")
-        connection.close()
+        # All at once: a connection closes files that it has not used for five seconds.
+        with Connection(cache) as connection:
+            for first, last in ranges:
+                connection.send("GET", PATH, {"Range": f"bytes={first}-{last}", "User-Agent": "ranges/1"})
+            for first, last in ranges:
+                assert_same(connection.reply().body, patterns[PATH].all()[first : last + 1], "range")
     # A server that stops sends what waits.
     seen: list[bytes] = []
     while not any(chr(datagram[0]) == "g" for datagram in seen):

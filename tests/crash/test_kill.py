@@ -89,7 +89,7 @@ class FillUntilKilled:
             return self._left > 0
 
 
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(1200)
 def test_every_byte_is_right_after_each_of_50_kills_while_filling(ground: Ground, origin: xrootd.Origin) -> None:
     store = ground.directory("store")
     survived = 0
@@ -120,9 +120,11 @@ def test_bits_are_never_set_for_blocks_that_the_data_file_lacks(ground: Ground, 
 
 def present_blocks(cinfo: Path) -> list[int]:
     """Reads the bit vector of a version 4 cinfo: it begins after the 56 fixed bytes."""
-    if not cinfo.exists():
+    try:
+        image = cinfo.read_bytes()
+    except FileNotFoundError:
+        # Not created yet, or an unusable one of a killed process is being replaced.
         return []
-    image = cinfo.read_bytes()
     vector = image[56 : 56 + (FILE_BLOCKS + 8) // 8]
     if len(vector) * 8 < FILE_BLOCKS:
         return []  # It is created concurrently with the first reads.

@@ -9,6 +9,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -75,10 +76,12 @@ def service(ground: Ground, plain_origin: Origin) -> object:
 def curl(url: str) -> bytes:
     # A server that is killed cannot finish the answer of a client that does not try again.
     patient = ["--retry", "5", "--retry-all-errors", "--retry-delay", "1", "--max-time", "100"]
-    command = [str(program("curl")), "--silent", "--show-error", "--fail", *patient, url]
-    done = subprocess.run(command, capture_output=True, check=False, timeout=120)
-    assert done.returncode == 0, done.stderr.decode()
-    return done.stdout
+    # curl truncates its output file before it tries again; it cannot truncate a pipe.
+    with tempfile.NamedTemporaryFile() as file:
+        command = [str(program("curl")), "--silent", "--show-error", "--fail", *patient, "--output", file.name, url]
+        done = subprocess.run(command, capture_output=True, check=False, timeout=120)
+        assert done.returncode == 0, done.stderr.decode()
+        return Path(file.name).read_bytes()
 
 
 def get(client: str, ground: Ground, service: Service) -> bytes:

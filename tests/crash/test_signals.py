@@ -15,7 +15,7 @@ from harness.content import Pattern, assert_same
 from harness.forebay import Forebay
 from harness.ground import Ground
 from harness.raw_client import read_params
-from harness.scripted import ScriptedOrigin
+from harness.scripted import Exchange, ScriptedOrigin
 from harness.waiting import until
 from harness.wire import Error, Request
 
@@ -69,12 +69,17 @@ def test_sigterm_stops_accepting_at_once(ground: Ground) -> None:
     with ScriptedOrigin({"/f.bin": content}) as origin, forebay.cache(ground, origin.url) as cache:
         with cache.client() as client:
             handle = client.open("/f.bin")
-            origin.on(Request.PGREAD, faults.delay(2))
-            origin.on(Request.READ, faults.delay(2))
-            client.send(Request.READ, read_params(handle, 0, 1000), bytes(8))
-            until(lambda: origin.data_ranges(), "the origin is asked")
+            held: list[Exchange] = []
+            origin.on(Request.PGREAD, held.append)
+            origin.on(Request.READ, held.append)
+            reading = client.send(Request.READ, read_params(handle, 0, 1000), bytes(8))
+            until(lambda: held, "the origin is asked")
             cache.process.signal(signal.SIGTERM)
-            until(lambda: not connects(cache), "new connections are refused", within=2)
+            until(lambda: not connects(cache), "new connections are refused")
+            assert cache.process.is_running(), "the read is under way"
+            for exchange in held:
+                exchange.as_usual()
+            assert_same(client.answer(reading).ok(), content.read(0, 1000), "the read")
 
 
 def connects(cache: Forebay) -> bool:

@@ -25,7 +25,7 @@ RESIDENT_GROWTH_MAX = 48 << 20
 SPARE_DESCRIPTORS = 4
 SPARE_TASKS = 4
 SILENT = "/soak/silent.bin"
-HASTY = {"first_byte_timeout": "1s", "deadline": "1s", "attempts": 1}
+HASTY = {"first_byte_timeout": "5s", "deadline": "10s", "attempts": 2}
 
 
 @dataclass(frozen=True)
@@ -81,10 +81,10 @@ def test_descriptors_threads_and_memory_stay_flat(ground: Ground, origin: Script
     setup = {"origin": HASTY, "export": [{"path": "/", "origins": [origin.url]}]}
     with forebay.configured(ground, setup) as cache:
         for number in range(ROUNDS):
-            one_round(cache, origin, choice, waits=number % 20 == 0)
+            one_round(cache, origin, choice, waits=number % 30 == 0)
         before = settled(cache)
         for number in range(3 * ROUNDS):
-            one_round(cache, origin, choice, waits=number % 20 == 0)
+            one_round(cache, origin, choice, waits=number % 30 == 0)
         after = settled(cache)
         # State files that are being written at the moment hold some for an instant.
         limit = before.descriptors + SPARE_DESCRIPTORS

@@ -11,7 +11,7 @@ from pathlib import Path
 from harness.ground import REPOSITORY, Ground
 from harness.process import Process
 
-COMMAND_SECONDS = 120.0
+COMMAND_SECONDS = 400.0
 
 
 def test_demo_prints_an_honest_table_and_commands_that_work(ground: Ground, tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ import pytest
 from harness.ground import REPOSITORY, Ground, search_servers
 from harness.process import Process
 
-READY_SECONDS = 180.0
+READY_SECONDS = 500.0
 
 
 def test_a_day_of_a_site_is_shown_until_ctrl_c(ground: Ground) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -20,6 +20,7 @@ from harness.ground import REPOSITORY, Ground, package
 from harness.hosts import Hosts
 from harness.named_host import NamedHost
 from harness.site import Site
+from harness.waiting import until
 from harness.xrootd import on_host
 
 DOCUMENT = sections(REPOSITORY / "docs/quick-start.md")
@@ -57,7 +58,23 @@ def timed(what: str) -> Iterator[None]:
 
 def run(site: Site, block: Block) -> str:
     """Runs a block on the host that it names."""
-    return site.client.type(block.text) if block.kind == "sh client" else site.type(block.text)
+    if block.kind == "sh client":
+        return type_and_settle(block, site.client.type, site.type)
+    return site.type(block.text)
+
+
+def type_and_settle(block: Block, type_line: Callable[[str], str], type_at_cache: Callable[[str], str]) -> str:
+    """Types the lines of a block; waits after each until what was fetched is on the disk: it is not a hit before."""
+
+    def is_written() -> bool:
+        metrics = type_at_cache("curl --silent http://127.0.0.1:9090/metrics")
+        return re.search(r"^forebay_budget_used_bytes 0$", metrics, re.MULTILINE) is not None
+
+    printed = []
+    for line in block.text.splitlines():
+        printed.append(type_line(line))
+        until(is_written, "what was fetched is on the disk")
+    return "".join(printed)
 
 
 def client_bytes(metrics: str) -> dict[str, int]:
@@ -80,7 +97,7 @@ def test_laptop(ground: Ground, data: Path) -> None:
         origin = on_host(ground, hosts["origin"], data)
         with timed("laptop"):
             server = laptop.serve(serve.text)
-            metrics = laptop.type(read.text)
+            metrics = type_and_settle(read, laptop.type, laptop.type)
         assert server.is_running()
         server.signal(signal.SIGINT)
         assert server.wait() == 0

@@ -156,7 +156,9 @@ def test_origins_are_named_by_clients(site: Site) -> None:
 
 
 def test_xcache_is_replaced(site: Site) -> None:
-    site.cache.type("mkdir -p /etc/xrootd /var/cache/xcache")
+    site.cache.type("mkdir -p /etc/xrootd /var/cache/xcache /etc/forebay")
+    # The package has one, and `forebay adopt` changes no file.
+    site.cache.type("touch /etc/forebay/forebay.toml")
     site.cache.run("tee", "/etc/xrootd/xrootd-cache.cfg", text=XCACHE)
     site.run("Replace an XCache")
     site.cache.type("forebay check-config")

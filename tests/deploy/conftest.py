@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import fcntl
+import shutil
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
@@ -77,8 +79,14 @@ def plugin_library() -> Path:
 
 
 @pytest.fixture(scope="session")
-def release(ground: Ground) -> Release:
-    """A release with the binary under test: only `make release` builds the portable one."""
-    output = ground.directory("release")
-    subprocess.run([str(BUILD_ALL), str(ground.forebay), str(plugin_library()), str(output)], check=True)
-    return Release(output)
+def release(ground: Ground, tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Release:
+    """A release with the binary under test, built by one worker for all; only `make release` has the portable one."""
+    base = tmp_path_factory.getbasetemp()
+    shared = base if worker_id == "master" else base.parent
+    built = shared / "release"
+    with (shared / "release.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        # They are written last.
+        if not (built / "SHA256SUMS").exists():
+            subprocess.run([str(BUILD_ALL), str(ground.forebay), str(plugin_library()), str(built)], check=True)
+    return Release(Path(shutil.copytree(built, ground.directory("release"), dirs_exist_ok=True)))

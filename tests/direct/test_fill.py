@@ -39,6 +39,11 @@ def large(data: Path) -> Iterator[Pattern]:
     path.unlink()
 
 
+def requested(far: Relay) -> int:
+    """The bytes of the large file that the origin has been asked for."""
+    return sum(min(read.length, LARGE_SIZE - read.offset) for read in far.reads)
+
+
 def evicted(server: Forebay) -> int | None:
     """Has the file removed from the cache; the error, if it is refused."""
     with server.client() as client:
@@ -68,6 +73,7 @@ def test_interrupted_fill_is_resumed_by_the_next_client_and_only_the_rest_is_fet
             until(lambda: far.is_stalled, "a part has been fetched", within=60)
         until(lambda: server.metrics().total("forebay_connections") == 0, "the client has left")
         far.flow()
+        until(lambda: server.metrics().origin_bytes == requested(far), "all that was requested has come", within=120)
         fetched = server.settled_metrics().origin_bytes
         assert 0 < fetched < LARGE_SIZE
         if restart:

@@ -81,7 +81,11 @@ class Site:
     def wait_for_filler(self, count: int = 1) -> None:
         """Waits until the manager has found the filler, so many times in all."""
         port = f"the filler answers endpoint=127.0.0.1:{self.filler.port}"
-        until(lambda: self.manager.process.output().count(port) >= count, "the manager finds the filler", within=60)
+        until(lambda: self.manager.process.output().count(port) >= count, "the manager finds the filler")
+
+    def wait_until_filler_answers(self) -> None:
+        """Waits until clients are sent to it: after a slow answer to a ping they are sent to the origin for seconds."""
+        until(lambda: f"filler 127.0.0.1:{self.filler.port} answers" in self.status(), "the filler answers")
 
     def wait_for_end_of_filler(self) -> None:
         """Waits until the manager knows that the filler is gone."""
@@ -93,6 +97,7 @@ class Site:
 
     def fill(self, path: str, pattern: Pattern) -> None:
         """Reads a file through the manager; when this is over, it is complete and open to others."""
+        self.wait_until_filler_answers()
         assert_same(fetch("xrdcp", self._ground, self.manager.file_url(path)), pattern.all(), "cold")
         file = self.store / path[1:]
 
@@ -158,6 +163,7 @@ def test_questions_are_answered_by_the_filler(site: Site, patterns: dict[str, Pa
 
     assert f"Size:   {patterns[PATH].size}" in ask("stat", PATH)
     assert PATH in ask("ls", "/sizes")
+    site.wait_until_filler_answers()
     assert f"127.0.0.1:{site.filler.port} Server Read" in ask("locate", PATH)
     assert "adler32" in ask("query", "checksum", PATH)
     assert ask("query", "config", "role").strip() == "manager"
@@ -178,10 +184,11 @@ def test_the_filler_may_die_and_come_back(
         client.close_file(handle)
     record = site.store / ".forebay" / "filler"
     assert record.exists()
-    assert f"filler 127.0.0.1:{site.filler.port} answers" in site.status()
+    site.wait_until_filler_answers()
     site.filler.process.kill()
     site.wait_for_end_of_filler()
-    assert f"filler 127.0.0.1:{site.filler.port} does not answer" in site.status()
+    silent = f"filler 127.0.0.1:{site.filler.port} does not answer"
+    until(lambda: silent in site.status(), "the manager says so")
     for path, to in [(PATH, "file"), (OTHER, "origin")]:
         before = site.opens(to)
         assert_same(fetch("xrdcp", ground, site.manager.file_url(path)), patterns[path].all(), path)
@@ -205,7 +212,7 @@ def test_the_manager_may_die_and_come_back(site: Site, ground: Ground, patterns:
     site.manager = site.start("manager")
     assert_same(fetch("xrdcp", ground, site.manager.file_url(PATH)), patterns[PATH].all(), "at once")
     assert site.opens("file") == 1
-    site.wait_for_filler()
+    site.wait_until_filler_answers()
     assert_same(fetch("xrdcp", ground, site.manager.file_url(OTHER)), patterns[OTHER].all(), "through the filler")
     assert site.opens("filler") == 1
 
@@ -271,6 +278,7 @@ def test_a_changed_file_is_not_given_beyond_its_policy(
         site.fill(path, old)
         put(new, LONG_AGO + 1000)
         for _ in range(2):
+            site.wait_until_filler_answers()
             assert_same(fetch("xrdcp", ground, site.manager.file_url(path)), new.all(), "the new content")
         assert site.opens("file") == 0, "each time the filler was asked"
     finally:
@@ -299,11 +307,13 @@ def test_a_manager_knows_the_proof_that_a_client_sees_the_store(
             return client.try_open(path).body
 
     until(lambda: sent(f"{PATH}?forebay.probe={token}")[4:].startswith(b"file://"), "the proof is good", within=60)
+    site.wait_until_filler_answers()
     for unproven in (PATH, f"{PATH}?forebay.probe={token[::-1]}"):
         assert sent(unproven)[:4] == site.filler.port.to_bytes(4), "to the filler"
 
 
 def test_staged_files_are_there_before_they_are_read(site: Site, ground: Ground, patterns: dict[str, Pattern]) -> None:
+    site.wait_until_filler_answers()
     staged = run_client([program("xrdfs"), site.manager.url, "prepare", "-s", PATH])
     assert staged.returncode == 0, staged.stderr
     file = site.store / PATH[1:]

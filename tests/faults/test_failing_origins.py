@@ -12,7 +12,7 @@ from harness.scripted import ScriptedOrigin
 from harness.waiting import until
 from harness.wire import Error
 
-from .conftest import PATH, PATIENCE
+from .conftest import PATH
 
 # Far below what five attempts at a silent server with their pauses take.
 COMMAND_SECONDS = 30.0
@@ -24,7 +24,7 @@ def lines_with(site: Site, text: str) -> list[str]:
 
 
 def test_failing_origin_is_logged_once_and_shown_until_it_answers_again(ground: Ground, origin: ScriptedOrigin) -> None:
-    settings = {"export": [{"path": "/", "origins": [origin.url]}], "origin": {**PATIENCE, "attempts": 1}}
+    settings = {"export": [{"path": "/", "origins": [origin.url]}], "origin": {"attempts": 1}}
     with Site(ground, settings) as site, site.server.client() as client:
         assert client.stat(PATH).error is None
         assert site.get("/status")["failing_origins"] == []

@@ -96,7 +96,7 @@ def test_readers_of_an_origin_that_never_answers_do_not_stop_the_others(
     read_healthy(cache)
     for client in clients:
         client.close()
-    until(lambda: cache.metrics().total("forebay_budget_used_bytes") == 0, "their memory is free")
+    until(lambda: cache.metrics().total("forebay_budget_used_bytes") == 0, "their memory is free", within=180)
 
 
 @pytest.mark.parametrize("budget", ["64MiB", "1GiB"])
@@ -106,7 +106,7 @@ def test_readers_that_take_nothing_do_not_stop_the_others(budget: str, cache_wit
     read_healthy(cache)
     for client in clients:
         client.close()
-    until(lambda: cache.metrics().total("forebay_budget_used_bytes") == 0, "their memory is free")
+    until(lambda: cache.metrics().total("forebay_budget_used_bytes") == 0, "their memory is free", within=180)
 
 
 def test_readers_of_one_cold_file_share_its_fetch_when_memory_is_short(

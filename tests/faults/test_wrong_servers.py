@@ -15,7 +15,7 @@ from harness.wire import Error, Request
 
 from .conftest import CONTENT, PATH
 
-BOUND_SECONDS = 5.0
+BOUND_SECONDS = 20.0
 ELSEWHERE = "0.0.0.0"
 """A name of this machine that is not that of the origin."""
 

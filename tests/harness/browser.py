@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import axe_playwright_python
-from playwright.sync_api import Browser, ConsoleMessage, Page, sync_playwright
+from playwright.sync_api import Browser, ConsoleMessage, Page, expect, sync_playwright
 
 CHROMIUM = "/usr/bin/chromium"
 ARGUMENTS = [
@@ -22,12 +22,15 @@ ARGUMENTS = [
 ]
 AXE = Path(axe_playwright_python.__file__).parent / "axe.min.js"
 
+PATIENCE_MS = 60_000
+expect.set_options(timeout=PATIENCE_MS)
+
 
 @contextmanager
 def chromium() -> Iterator[Browser]:
     """A browser without a window."""
     with sync_playwright() as tools:
-        browser = tools.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
+        browser = tools.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS, timeout=2 * PATIENCE_MS)
         yield browser
         browser.close()
 
@@ -55,6 +58,7 @@ class Visit:
             # The checker of accessibility is a script from elsewhere, which the policy forbids.
             bypass_csp=inspected,
         )
+        self.context.set_default_timeout(PATIENCE_MS)
         self.page: Page = self.context.new_page()
         self.page.on("console", self._heard)
         self.page.on("pageerror", lambda error: self.errors.append(str(error)))

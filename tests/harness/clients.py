@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
@@ -86,7 +87,10 @@ def fetch(client: str, ground: Ground, url: str, env: Mapping[str, str] | None =
     if result.returncode != 0:
         printed = (result.stdout or b"") + (result.stderr or b"")
         raise ClientFailed(f"{client} {url} ended with {result.returncode}: {printed.decode(errors='replace')[-2000:]}")
-    return destination.read_bytes()
+    fetched = destination.read_bytes()
+    # Thousands of copies would fill the disk of a small machine before the run ends.
+    shutil.rmtree(destination.parent)
+    return fetched
 
 
 def through_plugin(proxy_url: str) -> dict[str, str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -47,14 +48,12 @@ class LoopDisk:
 
     def repair(self) -> None:
         """Repairs it while it is not in use."""
-        subprocess.run(as_root("umount", str(self.path)), check=True)
-        # Its exit status reports repairs.
-        subprocess.run(["/sbin/e2fsck", "-fp", str(self.image)], capture_output=True, check=False)
+        self._let_go()
         self.mount()
 
     def damage_directory(self, path: str) -> None:
         """Overwrites the block with the names of a directory, while the disk is not in use."""
-        subprocess.run(as_root("umount", str(self.path)), check=True)
+        self._let_go()
         block = int(self._debug(f"blocks {path}").split()[0])
         size = re.search(r"Block size:\s+(\d+)", self._debug("stats -h"))
         assert size is not None
@@ -62,6 +61,17 @@ class LoopDisk:
             file.seek(block * int(size[1]))
             file.write(b"\xa5" * int(size[1]))
         self.mount()
+
+    def _let_go(self) -> None:
+        """Unmounts it, and continues on a repaired copy: a mount namespace of another test may still hold the image."""
+        # An aborted file system cannot be synced.
+        subprocess.run(as_root("sync", "-f", str(self.path)), capture_output=True, check=False)
+        subprocess.run(as_root("umount", str(self.path)), check=True)
+        copy = self.image.with_suffix(".again.img")
+        shutil.copyfile(self.image, copy)
+        self.image = copy
+        # It replays the journal, too, which could undo a change of the image. Its exit status reports repairs.
+        subprocess.run(["/sbin/e2fsck", "-fp", str(copy)], capture_output=True, check=False)
 
     def _debug(self, request: str) -> str:
         command = ["/sbin/debugfs", "-R", request, str(self.image)]
@@ -77,7 +87,8 @@ class LoopDisk:
 
     def fill(self) -> None:
         """Takes all space that is left, as another program on the same disk would."""
-        script = f"dd if=/dev/zero of={self.path}/filler bs=64k; dd if=/dev/zero of={self.path}/filler.rest bs=1k; sync"
+        append = f"dd if=/dev/zero of={self.path}/filler oflag=append conv=notrunc"
+        script = f"{append} bs=64k; {append} bs=1k; sync"
         subprocess.run(as_root("sh", "-c", script), capture_output=True, check=False)
 
     def free(self) -> None:

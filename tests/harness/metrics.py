@@ -23,6 +23,11 @@ class Metrics:
         wanted = set(labels.items())
         return sum(value for (sample, has), value in self.samples.items() if sample == name and wanted <= has)
 
+    def by(self, name: str, label: str) -> dict[str, int]:
+        """The sums of a name by the values of a label that occur; each is an integer."""
+        values = {value for sample, has in self.samples if sample == name for key, value in has if key == label}
+        return {value: int(self.total(name, **{label: value})) for value in values}
+
     def client_bytes(self) -> dict[str, int]:
         """Client bytes by outcome."""
         return {outcome: int(self.total("forebay_client_bytes_total", outcome=outcome)) for outcome in OUTCOMES}
@@ -47,6 +52,6 @@ def parse(text: str) -> Metrics:
 
 def scrape(admin_url: str) -> Metrics:
     """Fetches and reads /metrics."""
-    with urllib.request.urlopen(f"{admin_url}/metrics", timeout=10) as answer:
+    with urllib.request.urlopen(f"{admin_url}/metrics", timeout=60) as answer:
         assert "openmetrics-text" in answer.headers["Content-Type"]
         return parse(answer.read().decode())

@@ -31,6 +31,7 @@ PACE_SECONDS = float(os.environ.get("NEIGHBOURS_PACE", "0.3"))
 PATIENCE_SECONDS = 90.0
 # Reads that take longer are recorded with the time at which they began.
 SLOW_SECONDS = 0.5
+READY = "ready"
 FILE = 2 * MIB
 READ = 128 << 10
 READS_PER_OPEN = 4
@@ -80,6 +81,7 @@ class Observed:
     def percentiles(self, phase: str) -> dict[str, float]:
         """Percentiles of the time of a read in a phase."""
         times = sorted(self.latencies[phase])
+        assert times, f"no read in the phase {phase}"
         return {f"p{share}_ms": round(1000 * times[len(times) * share // 100], 2) for share in (50, 90, 99)}
 
 
@@ -150,6 +152,8 @@ class Crowd:
         )
         self._process.start()
         theirs.close()
+        # Its interpreter takes seconds to start, which are not those of a phase.
+        assert self._pipe.recv() == READY
 
     def __enter__(self) -> Crowd:
         return self
@@ -210,6 +214,7 @@ def _be_crowd(pipe: Connection, client: Client, count: int, cache: tuple[str, in
     threads = [threading.Thread(target=client, args=(run, seed), daemon=True) for seed in range(count)]
     for thread in threads:
         thread.start()
+    pipe.send(READY)
     while (message := pipe.recv()) is not None:
         run.phase = message
     run.ended.set()

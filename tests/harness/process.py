@@ -68,7 +68,7 @@ class Process:
         """The output of the program so far, standard output first."""
         return self.stdout_path.read_text(errors="replace") + self.stderr_path.read_text(errors="replace")
 
-    def wait_for_line(self, pattern: str, *, within: float = 20.0) -> re.Match[str]:
+    def wait_for_line(self, pattern: str, *, within: float = 60.0) -> re.Match[str]:
         """Waits until a line of the output matches, and returns the match. Fails at once if the program ends."""
         expression = re.compile(pattern, re.MULTILINE)
 

@@ -11,7 +11,7 @@ from .ground import Ground, search_servers
 from .process import Process
 from .waiting import until
 
-START_SECONDS = 90.0
+START_SECONDS = 240.0
 
 Json = dict[str, Any]
 

@@ -15,7 +15,7 @@ class TimedOut(AssertionError):
     """A condition did not become true within its bound."""
 
 
-def until(condition: Callable[[], T | Literal[False] | None], what: str, *, within: float = 20.0) -> T:
+def until(condition: Callable[[], T | Literal[False] | None], what: str, *, within: float = 60.0) -> T:
     """Polls `condition` until it returns something true and returns that; fails after `within` seconds."""
     deadline = time.monotonic() + within
     while True:

@@ -18,7 +18,7 @@ from harness.waiting import until
 PATH = "/data/file.bin"
 CONTENT = Pattern(24 * BLOCK + 321, 11)
 BLOCKS = 25
-PATIENCE = {"connect_timeout": "1s", "first_byte_timeout": "2s", "deadline": "5s", "attempts": 2}
+PATIENCE = {"deadline": "60s", "attempts": 2}
 CHECKS = "forebay_block_checks_total"
 
 

@@ -10,6 +10,7 @@ from harness.ground import REPOSITORY, Ground
 from harness.hosts import Host, Hosts
 from harness.named_host import NamedHost
 from harness.root_files import make_tree
+from harness.waiting import until
 
 CHAPTER = REPOSITORY / "docs" / "on-the-fly.md"
 BLOCK = re.compile(r"^```sh (\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -66,6 +67,10 @@ def test_chapter_works_as_it_is_written(ground: Ground) -> None:
         origin = xrootd.on_host(ground, hosts["origin"], data)
         try:
             for host, block in blocks:
+                if host == "client":
+                    # Before that it sends clients to the origin.
+                    log = machines["manager"].directory / "log"
+                    until(lambda log=log: "the filler answers" in log.read_text(), "the manager finds the filler")  # type: ignore[misc]
                 machines[host].type(block)
         finally:
             machines["manager"].stop()

@@ -97,6 +97,7 @@ def test_first_read_is_served_the_second_is_a_file_the_third_comes_from_the_orig
     site.large, site.sums = large, sums
     site.start_origin(data)
     filler, manager = site.start("filler"), site.start("manager")
+    manager.wait_for_line("the filler answers")
 
     before = site.sent_bytes()
     job(site, "first")

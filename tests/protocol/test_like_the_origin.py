@@ -52,6 +52,7 @@ def pair(ground: Ground) -> Iterator[Pair]:
         handle = client.open("/d/plain")
         assert client.read(handle, 0, 7).ok() == b"content"
         client.close_file(handle).ok()
+        cache.settled_metrics()
         yield Pair(stock, client)
     origin.stop()
 

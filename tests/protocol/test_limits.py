@@ -113,7 +113,7 @@ def test_client_that_takes_no_bytes_is_closed_and_its_memory_freed(
 
 
 def test_clients_that_take_no_bytes_do_not_stop_the_others(limited: Limited, large_origin: xrootd.Origin) -> None:
-    cache = limited(origin_url=large_origin.url, write_stall_max="4s")
+    cache = limited(origin_url=large_origin.url, write_stall_max="10s")
     stalled = [ask_and_never_read(cache) for _ in range(STALLED_CLIENTS)]
     with cache.client() as client:
         handle = client.open(LARGE)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import http.client
 import json
 import re
 import sys
@@ -16,6 +15,7 @@ from harness.clients import fetch, run_client
 from harness.content import Pattern, assert_same
 from harness.forebay import Forebay
 from harness.ground import Ground
+from harness.http_client import Connection
 from harness.waiting import until
 
 PATH, OTHER, SMALL = "/sizes/many-blocks.bin", "/sizes/block.bin", "/sizes/one-byte.bin"
@@ -153,13 +153,14 @@ def test_ranges_of_a_file_on_a_connection_of_http_are_one_record_and_one_access(
     # The second one has the copy compared with its origin, as is done every five seconds of use.
     ranges = [(0, 999, {}), (70_000, 70_009, {"Cache-Control": "no-cache"}), (5, 5, {})]
     with cache:
-        connection = http.client.HTTPConnection(cache.host, cache.port, timeout=30)
-        for first, last, fields in ranges:
-            connection.request("GET", PATH, headers={"Range": f"bytes={first}-{last}", **fields})
-            assert_same(connection.getresponse().read(), content[first : last + 1], "range")
-        connection.request("HEAD", PATH)
-        assert connection.getresponse().status == 200
-        connection.close()
+        # All at once: a connection closes files that it has not used for five seconds.
+        with Connection(cache) as connection:
+            for first, last, fields in ranges:
+                connection.send("GET", PATH, {"Range": f"bytes={first}-{last}", **fields})
+            connection.send("HEAD", PATH)
+            for first, last, _ in ranges:
+                assert_same(connection.reply().body, content[first : last + 1], "range")
+            assert connection.reply("HEAD").status == 200
         (record,) = records.closes(directory, 1)
         assert_same(fetch("xrdcp", ground, cache.file_url(PATH)), content, "xrdcp")
         _, copied = records.closes(directory, 2)

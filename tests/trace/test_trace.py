@@ -37,8 +37,10 @@ assert file.close()[0].ok
 
 def events(directory: Path) -> list[dict[str, Any]]:
     """Every line of the trace, in the order in which they were written."""
-    lines = (line for path in sorted(directory.glob("trace-*.jsonl")) for line in path.read_text().splitlines())
-    return [json.loads(line) for line in lines]
+    files = sorted(directory.glob("trace-*.jsonl"))
+    lines = (line for path in files for line in path.read_text().splitlines(keepends=True))
+    # The last one may still be in the making.
+    return [json.loads(line) for line in lines if line.endswith("\n")]
 
 
 def finished(directory: Path, count: int) -> list[list[dict[str, Any]]]:

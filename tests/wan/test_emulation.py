@@ -181,6 +181,8 @@ def test_accuracy_is_measured_and_kept(ground: Ground) -> None:
     assert done.returncode == 0, done.stderr
     [path] = json.loads(kept.read_text())["paths"]
     assert (path["path"], path["rtt_ms"], path["bound"]) == ("local", 0.2, "rate")
-    assert path["round_trips"]["lost"] == 0
+    assert sum(way["lost"] for way in path["traffic"]) == 0
+    # Echoes that come later than a second count as lost, too.
+    assert path["round_trips"]["lost"] <= 4
     assert path["round_trips"]["min_ms"] > 0
     assert 0 < path["stream"]["mbit"] <= 2 * path["mbit"]
