@@ -74,7 +74,7 @@ pub use parts::{LEASE_MIN, Observer, Ownership, PARTS_MAX, Part, Registry, Snaps
 pub use permissions::Permissions;
 pub use prepare::{StoreReport, check, is_mount_point};
 pub use probe_file::ProbeFile;
-pub use reserve::{Reserve, allocate};
+pub use reserve::{Reserve, allocate, allocate_behind};
 pub use scan::{Scan, ScanSlice, ScannedEntry};
 pub use shared_view::{SharedFile, SharedView};
 pub use survey::{Account, Defect, EXAMPLES_MAX, Finding, KINDS_MAX, User, survey};

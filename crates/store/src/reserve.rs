@@ -18,6 +18,9 @@ const SHARE: u64 = 128;
 /// Size of a reserve in bytes, at most.
 const BYTES_MAX: u64 = 16 << 20;
 
+/// Bytes behind the end of a file that grows, at least: it doubles several times within them.
+const BEHIND_MIN: u64 = 1 << 20;
+
 /// A file whose only purpose is its space and its inode: it is removed when something small has to be written to a full disk,
 /// and made again when there is room.
 #[derive(Debug)]
@@ -89,9 +92,14 @@ impl Reserve {
     fn allocate(&self) -> io::Result<()> {
         let mut options = OpenOptions::new();
         let file = options.write(true).create(true).truncate(false).mode(0o600).open(&self.path)?;
-        let space = fstatvfs(&file)?;
-        allocate(&file, (space.f_blocks.saturating_mul(space.f_frsize) / SHARE).min(BYTES_MAX))
+        allocate(&file, share_of_disk(&file)?.min(BYTES_MAX))
     }
+}
+
+/// The share of its file system that a file which is not an entry takes at most ahead of its needs.
+fn share_of_disk(file: &File) -> io::Result<u64> {
+    let space = fstatvfs(file)?;
+    Ok(space.f_blocks.saturating_mul(space.f_frsize) / SHARE)
 }
 
 /// Makes `file` at least `len` bytes long, with space for each of them.
@@ -104,6 +112,20 @@ pub fn allocate(file: &File, len: u64) -> io::Result<()> {
     match fallocate(file, FallocateFlags::empty(), before, added) {
         // Network file systems: nothing can be reserved there.
         Err(Errno::NOTSUP) => file.set_len(len),
+        other => Ok(other?),
+    }
+}
+
+/// Allocates space behind the end of `file`, as much again as it has, but at least 1 MiB: it can grow by that although the disk is
+/// full, and no other writer can take it in the meantime. A share of the disk is the limit. Cutting the file off gives it up.
+///
+/// # Errors
+/// When the disk has no room; a part may be allocated.
+pub fn allocate_behind(file: &File) -> io::Result<()> {
+    let len = file.metadata()?.len();
+    match fallocate(file, FallocateFlags::KEEP_SIZE, len, len.max(BEHIND_MIN).min(share_of_disk(file)?)) {
+        // As in `allocate`.
+        Err(Errno::NOTSUP) => Ok(()),
         other => Ok(other?),
     }
 }

@@ -4,7 +4,9 @@
 use forebay_cache::CacheKey;
 use forebay_index::{Change, DiskFacts, Found, Generation, Index, IndexOptions, StorageBackend};
 use std::{
+    collections::BTreeSet,
     fs, io,
+    os::unix::fs::MetadataExt as _,
     path::Path,
     sync::{Arc, Mutex},
 };
@@ -175,6 +177,23 @@ fn a_full_disk_is_an_error_that_opening_again_mends() {
 fn make(path: &Path) {
     let (index, _) = Index::open(path, OPTIONS).unwrap();
     assert!(commit_round(&index, 200, 1));
+}
+
+#[test]
+fn the_file_has_space_behind_its_end() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("index");
+    let (index, _) = Index::open(&path, OPTIONS).unwrap();
+    let mut lengths = BTreeSet::new();
+    let keys: Vec<CacheKey> = (0..20_000).map(key).collect();
+    for (count, change) in [(100, seen(1)), (10_000, seen(1)), (10_000, Change::removed()), (20_000, seen(1))] {
+        index.apply(1, keys.iter().take(count).map(|key| (key, &change))).unwrap();
+        let file = fs::metadata(&path).unwrap();
+        lengths.insert(file.len());
+        let behind = file.blocks() * 512 - file.len();
+        assert!(behind >= file.len().max(1 << 20), "{behind} bytes behind {}", file.len());
+    }
+    assert!(lengths.len() > 2, "it has grown: {lengths:?}");
 }
 
 #[test]
