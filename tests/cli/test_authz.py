@@ -43,6 +43,22 @@ def test_decision_comes_with_its_reason(
     assert len(result.stdout.splitlines()) == 2 + len(GRANTS)
 
 
+@pytest.mark.parametrize(
+    ("right", "reason"),
+    [
+        ("read", "allowed: without any [[grant]] all clients may read, list and stat"),
+        ("admin", "denied: `admin` needs a [[grant]] that names it"),
+    ],
+)
+def test_without_grants_all_may_read_and_none_administers(right: str, reason: str, ground: Ground) -> None:
+    export = [{"directory": str(ground.directory("exported"))}]
+    configuration = forebay.write_configuration(ground, {"export": export})
+    arguments = ["authz", "explain", "--config", str(configuration), "--path", "/a", "--right", right]
+    result = forebay.run(ground, *arguments)
+    assert reason in result.stdout, result.stderr
+    assert result.returncode == (0 if "allowed" in reason else 1)
+
+
 def test_words_that_are_not_known_are_usage_errors(configuration: Path, ground: Ground) -> None:
     for flag, word in (("--right", "write"), ("--method", "krb5"), ("--attribute", "atlas")):
         arguments = ["authz", "explain", "--config", str(configuration), "--path", "/a", flag, word]

@@ -64,6 +64,15 @@ fn parse_method(name: &str) -> Result<Method, String> {
     Method::from_name(name).ok_or_else(|| format!("possible values: {}", Method::ALL.map(Method::as_str).join(", ")))
 }
 
+fn explain_without_grants(right: Right, out: &mut impl Write) -> anyhow::Result<()> {
+    if right == Right::Admin {
+        writeln!(out, "decision  denied: `admin` needs a [[grant]] that names it")?;
+        bail!("{right} is denied");
+    }
+    writeln!(out, "decision  allowed: without any [[grant]] all clients may read, list and stat")?;
+    Ok(())
+}
+
 /// Explains a decision. Fails if access is denied.
 pub(crate) fn run(args: &AuthzArgs) -> anyhow::Result<()> {
     let AuthzCommand::Explain(args) = &args.command;
@@ -80,8 +89,7 @@ pub(crate) fn run(args: &AuthzArgs) -> anyhow::Result<()> {
     let mut out = io::stdout().lock();
     writeln!(out, "identity  {identity}")?;
     let Some(grants) = &settings.config.security.grants else {
-        writeln!(out, "decision  allowed: without any [[grant]] everything is allowed")?;
-        return Ok(());
+        return explain_without_grants(args.right, &mut out);
     };
     let now = UnixTime(forebay_net::clock::now_unix());
     let explanation = grants.explain(&identity, &path, args.right, now);
