@@ -1,6 +1,6 @@
-"""Runs the steps of `make test` in two lanes, and ends with a table of steps, tests and times.
+"""Runs the steps of `make test` in three lanes, and ends with a table of steps, tests and times.
 
-One lane compiles, the other mostly waits for programs that it drives. Each step is a target of the Makefile and can be
+Two lanes compile, the third mostly waits for programs that it drives. Each step is a target of the Makefile and can be
 run alone. The output of a step goes to target/steps/STEP.log, and to the terminal when the step fails.
 """
 
@@ -55,17 +55,29 @@ class Step:
         return LOGS / f"{self.name}.log"
 
 
-# The compiler's lane gives way: programs under test answer clients that wait for them.
-COMPILER_LANE = ["format", "tidy", "build", "bench-tools", "clippy", "unit", "doc"]
-PROGRAM_LANE = ["setup", "python-lint", "plugin", "deb", "blackbox", "lab-test", "costs"]
+@dataclass(frozen=True)
+class Lane:
+    """Steps that run one after the other, and how far they give way to other lanes."""
+
+    steps: Sequence[str]
+    niceness: int
+
+
+LANES = [
+    # It gives way: programs under test answer clients that wait for them.
+    Lane(["format", "tidy", "bench-tools", "clippy", "unit", "doc"], 15),
+    # The programs wait for it. Most of it runs on one processor.
+    Lane(["build"], 0),
+    Lane(["setup", "python-lint", "plugin", "deb", "blackbox", "lab-test", "costs"], 0),
+]
 AFTER = {"deb": ("build",), "blackbox": ("bench-tools",)}
 
 
 class Run:
     """The steps of one run."""
 
-    def __init__(self, lanes: Sequence[Sequence[str]]) -> None:
-        self.steps = {name: Step(name, AFTER.get(name, ())) for lane in lanes for name in lane}
+    def __init__(self, lanes: Sequence[Lane]) -> None:
+        self.steps = {name: Step(name, AFTER.get(name, ())) for lane in lanes for name in lane.steps}
         self.lanes = lanes
         self.failed: Step | None = None
         self.running: set[subprocess.Popen[bytes]] = set()
@@ -81,23 +93,21 @@ class Run:
             thread.join()
         return self.failed is None
 
-    def _run_lane(self, lane: Sequence[str]) -> None:
-        for name in lane:
+    def _run_lane(self, lane: Lane) -> None:
+        for name in lane.steps:
             step = self.steps[name]
             for other in step.after:
                 while not self.steps[other].passed.wait(0.2):
                     if self.failed is not None:
                         return
-            if self.failed is not None or not self._run_step(step, is_compiler=lane[0] == COMPILER_LANE[0]):
+            if self.failed is not None or not self._run_step(step, lane.niceness):
                 return
 
-    def _run_step(self, step: Step, *, is_compiler: bool) -> bool:
+    def _run_step(self, step: Step, niceness: int) -> bool:
         say(f"{step.name} ...")
         started = time.monotonic()
         with step.log.open("wb") as log:
-            command = ["make", "--no-print-directory", "READY=1", step.name]
-            if is_compiler and shutil.which("nice"):
-                command = ["nice", "-n", "10", *command]
+            command = ["nice", "-n", str(niceness), "make", "--no-print-directory", "READY=1", step.name]
             with self.lock:
                 if self.failed is not None:
                     return False
@@ -175,12 +185,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("steps", nargs="*", help="run only these steps")
     chosen = parser.parse_args().steps
-    lanes = [[name for name in lane if not chosen or name in chosen] for lane in (COMPILER_LANE, PROGRAM_LANE)]
+    lanes = [Lane([name for name in lane.steps if not chosen or name in chosen], lane.niceness) for lane in LANES]
     announce()
     started = time.monotonic()
     # Before the lanes part: the compiler does not wait for all that the tests need.
     subprocess.run([REPOSITORY / "tests" / "install-tools.sh", "--build-only"], check=True)
-    run = Run([lane for lane in lanes if lane])
+    run = Run([lane for lane in lanes if lane.steps])
     signal.signal(signal.SIGTERM, lambda *_: run.stop())
     try:
         passed = run.run()
