@@ -101,8 +101,11 @@ CASES: dict[str, tuple[Series, Series]] = {
         {"forebay_eviction_age_seconds": "90000x3000"},
     ),
     "ForebayCertificateExpires": (
-        {'forebay_certificate_expiry_seconds{file="f"}': "86400x3000"},
-        {'forebay_certificate_expiry_seconds{file="f"}': "5184000x3000"},
+        {'forebay_certificate_expiry_seconds{file="f",kind="certificate"}': "86400x3000"},
+        {
+            'forebay_certificate_expiry_seconds{file="f",kind="certificate"}': "5184000x3000",
+            'forebay_certificate_expiry_seconds{file="p",kind="proxy"}': "7200x3000",
+        },
     ),
     "ForebayIndexErrors": ({"forebay_index_errors_total": GROWING}, {"forebay_index_errors_total": FLAT}),
     "ForebayRecordsDropped": ({"forebay_records_dropped_total": GROWING}, {"forebay_records_dropped_total": FLAT}),

@@ -188,9 +188,10 @@ impl<'l> Page<'_, '_> {
             let family = Family::new(
                 "forebay_certificate_expiry",
                 [Unit::Seconds],
-                "Seconds until a certificate or credential expires, negative afterwards",
+                "Seconds until a certificate or proxy expires, negative afterwards",
             );
-            self.gauges(family, files.iter().map(|(file, seconds)| ([("file", file.as_str())], *seconds)))?;
+            let gauges = files.iter().map(|end| ([("file", end.file.as_str()), ("kind", end.kind())], end.seconds));
+            self.gauges(family, gauges)?;
         }
         let age_ms = others.eviction_age_ms.load(Relaxed);
         if age_ms > 0 {

@@ -41,7 +41,7 @@ pub use label::{
     RequestKind, SentTo, StructureOutcome, TlsResult,
 };
 pub use logging::{LogControl, LogError, LogFormat, check_log_filter, init_logging};
-pub use metrics::{CacheLevel, ConnectionGuard, DiskGauges, Metrics};
+pub use metrics::{CacheLevel, CertificateEnd, ConnectionGuard, DiskGauges, Metrics};
 pub use open_handle::{HandleAccount, OpenHandle};
 pub use operations::{Operations, ReadKind, Spread};
 pub use origins::{ORIGIN_LABEL_OTHER, ORIGIN_LABELS_MAX, OriginMetrics, OriginState};

@@ -185,10 +185,26 @@ pub(crate) struct Others {
     pub(crate) disks: Watched<Vec<DiskGauges>>,
     pub(crate) groups: Watched<Vec<(Group, NamedSums)>>,
     pub(crate) is_ready: Watched<bool>,
-    /// Files with certificates or credentials, and the seconds until they expire.
-    pub(crate) certificates: Watched<Vec<(String, i64)>>,
+    pub(crate) certificates: Watched<Vec<CertificateEnd>>,
     /// In milliseconds; 0 before the first purge for space.
     pub(crate) eviction_age_ms: AtomicU64,
+}
+
+/// The end of a certificate or proxy.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct CertificateEnd {
+    /// The file that holds it.
+    pub file: String,
+    /// Proxies live for hours, certificates for months.
+    pub is_proxy: bool,
+    /// Seconds until it expires, negative afterwards.
+    pub seconds: i64,
+}
+
+impl CertificateEnd {
+    pub(crate) const fn kind(&self) -> &'static str {
+        if self.is_proxy { "proxy" } else { "certificate" }
+    }
 }
 
 type BytesBySource = PerLabel<AtomicU64, { ReadAheadSource::ALL.len() }>;
@@ -344,15 +360,14 @@ impl Metrics {
         self.0.others.is_ready.watch(is_ready);
     }
 
-    /// Exports the seconds until certificates and credentials expire, by file; `read` is called at each scrape and blocks it.
+    /// Exports the seconds until certificates and proxies expire, by file; `read` is called at each scrape and blocks it.
     /// Only the first call has an effect.
-    pub fn watch_certificates(&self, read: impl Fn() -> Vec<(String, i64)> + Send + Sync + 'static) {
+    pub fn watch_certificates(&self, read: impl Fn() -> Vec<CertificateEnd> + Send + Sync + 'static) {
         self.0.others.certificates.watch(read);
     }
 
-    /// The files with certificates or credentials, and the seconds until they expire; empty before
-    /// [`Metrics::watch_certificates`].
-    pub fn certificates(&self) -> Vec<(String, i64)> {
+    /// The ends of certificates and proxies; empty before [`Metrics::watch_certificates`].
+    pub fn certificates(&self) -> Vec<CertificateEnd> {
         self.0.others.certificates.read().unwrap_or_default()
     }
 

@@ -1,9 +1,10 @@
 //! The names, units, types, labels and values of every exported metric are pinned: dashboards and alerts depend on them.
 
 use forebay_telemetry::{
-    BlockCheck, CacheLevel, CheckResult, ChecksumComparison, ClusterAnswer, ColumnEvent, ConnectionGuard,
-    ConnectionLimit, Decided, DiskGauges, DiskOperation, DropReason, Fault, IndexPhase, Metrics, NotKept, NotReadAhead,
-    PlacedOn, ReadAheadEvent, ReadAheadSource, RecordOutput, RequestKind, SentTo, StructureOutcome, TlsResult,
+    BlockCheck, CacheLevel, CertificateEnd, CheckResult, ChecksumComparison, ClusterAnswer, ColumnEvent,
+    ConnectionGuard, ConnectionLimit, Decided, DiskGauges, DiskOperation, DropReason, Fault, IndexPhase, Metrics,
+    NotKept, NotReadAhead, PlacedOn, ReadAheadEvent, ReadAheadSource, RecordOutput, RequestKind, SentTo,
+    StructureOutcome, TlsResult,
 };
 use forebay_types::{Endpoint, Outcome, PurgeReason, Side};
 use std::{
@@ -38,7 +39,8 @@ fn watch(metrics: &Metrics) {
     });
     metrics.watch_tasks(|| 42);
     metrics.watch_readiness(|| true);
-    metrics.watch_certificates(|| vec![("/etc/host.pem".to_owned(), -5)]);
+    let host = CertificateEnd { file: "/etc/host.pem".to_owned(), is_proxy: false, seconds: -5 };
+    metrics.watch_certificates(move || vec![host.clone()]);
 }
 
 /// A process that has seen one of everything.

@@ -117,11 +117,13 @@ pub struct FileResults {
     pub unread: u64,
 }
 
-/// The end of a certificate or credential.
+/// The end of a certificate or proxy.
 #[derive(Clone, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct CertificateEnd {
     /// The file that holds it.
     pub file: String,
+    /// Whether it is a proxy, which lives for hours.
+    pub is_proxy: bool,
     /// Seconds until it expires, negative afterwards.
     pub seconds: i64,
 }

@@ -228,7 +228,7 @@ fn upkeep(status: &Status) -> Markup {
         IndexState::Ready => "complete".to_owned(),
         state => state.as_str().to_owned(),
     };
-    let certificate = status.certificates.iter().map(|end| end.seconds).min();
+    let certificate = status.certificates.iter().filter(|end| !end.is_proxy).map(|end| end.seconds).min();
     let certificate = certificate.map_or_else(|| "–".to_owned(), |seconds| format!("{} d", seconds.div_euclid(86_400)));
     let scrub = if status.scrub.is_running { "running" } else { "idle" };
     card(

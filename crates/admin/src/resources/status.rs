@@ -65,7 +65,8 @@ pub(crate) async fn get(server: &Server) -> Status {
 }
 
 fn certificates(metrics: &Metrics) -> Vec<CertificateEnd> {
-    metrics.certificates().into_iter().map(|(file, seconds)| CertificateEnd { file, seconds }).collect()
+    let ends = metrics.certificates().into_iter();
+    ends.map(|end| CertificateEnd { file: end.file, is_proxy: end.is_proxy, seconds: end.seconds }).collect()
 }
 
 fn failing_origins(metrics: &Metrics) -> Vec<FailingOrigin> {

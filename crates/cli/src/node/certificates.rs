@@ -2,7 +2,7 @@
 
 use forebay_auth::x509::Credential;
 use forebay_config::Config;
-use forebay_telemetry::Metrics;
+use forebay_telemetry::{CertificateEnd, Metrics};
 use forebay_trust::{OriginProof, read, read_secret};
 use std::path::{Path, PathBuf};
 
@@ -13,8 +13,12 @@ pub(super) fn watch(config: &Config, metrics: &Metrics) {
     metrics.watch_certificates(move || {
         let now = forebay_net::clock::now_unix();
         let end = |(certificate, key): &(PathBuf, PathBuf)| {
-            let seconds = valid_until(certificate, key)?.saturating_sub(now);
-            Some((certificate.display().to_string(), seconds))
+            let credential = read_credential(certificate, key)?;
+            Some(CertificateEnd {
+                file: certificate.display().to_string(),
+                is_proxy: !credential.chain().proxies().is_empty(),
+                seconds: credential.valid_until().0.saturating_sub(now),
+            })
         };
         files.iter().filter_map(end).collect()
     });
@@ -35,7 +39,7 @@ fn files(config: &Config) -> Vec<(PathBuf, PathBuf)> {
     files
 }
 
-fn valid_until(certificate: &Path, key: &Path) -> Option<i64> {
+fn read_credential(certificate: &Path, key: &Path) -> Option<Credential> {
     let (chain, key) = (read(certificate).ok()?, read_secret(key, true).ok()?);
-    Some(Credential::from_pem(&chain, &key).ok()?.valid_until().0)
+    Credential::from_pem(&chain, &key).ok()
 }
