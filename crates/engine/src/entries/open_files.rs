@@ -99,6 +99,7 @@ impl OpenFiles {
         let mut has_looked_again = false;
         loop {
             let slot = self.slot_when_room(key).await?;
+            let was_loaded = slot.get().is_some();
             // Only now that the table has a slot for it: the entry is not removed any more.
             slot.make_at_once(&reopen);
             let loaded = slot.get_or_make(|_| true, &load).await;
@@ -110,8 +111,8 @@ impl OpenFiles {
                     return Err(error);
                 }
             };
-            // Once: it may be that the disks take nothing this time either.
-            if !has_looked_again && file.may_be_kept_by_now() {
+            // Once, and not after a load of its own: it may be that the disks take nothing this time either.
+            if was_loaded && !has_looked_again && file.may_be_kept_by_now() {
                 has_looked_again = true;
                 drop(slot);
                 self.remove_idle(&[file]);

@@ -81,6 +81,20 @@ fn data_that_cannot_be_synced_is_not_trusted_again() {
 }
 
 #[test]
+fn a_file_that_cannot_be_kept_now_is_opened_once_at_its_origin() {
+    run(async {
+        let root = tempfile::tempdir().unwrap();
+        // The maps of such a file take more than all of the memory.
+        let options = Options { budget_bytes: 8 << 20, ..options() };
+        let house = House::build_with(root.path(), MemoryOrigin::new(1 << 40), options);
+        let handle = house.open("/f").await;
+        check(&handle, ByteRange::at(0, BLOCK)).await;
+        assert_eq!((house.origin.opens(), house.bytes(Outcome::Bypassed)), (1, BLOCK));
+        assert!(!root.path().join("f").exists());
+    });
+}
+
+#[test]
 fn a_quota_that_a_sync_finds_exceeded_is_a_full_disk() {
     run(async {
         let root = tempfile::tempdir().unwrap();
