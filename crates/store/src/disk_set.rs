@@ -254,10 +254,11 @@ impl Disk for DiskSet {
         let mut result = Ok(());
         // Every disk is asked, whatever becomes of the others.
         for volume in self.online(hash) {
+            let hangs = volume.hangs();
             let removed = volume.run_syncing(|disk| disk.remove_entry(key));
             result = result.and(removed);
             // Except after a disk that was given up meanwhile: this removal may have hung, and the entry been created again elsewhere.
-            if !volume.health().is_online() {
+            if volume.hangs() != hangs || !volume.health().is_online() {
                 return result.and_then(|()| Err(volume.offline()));
             }
         }

@@ -120,10 +120,16 @@ pub fn allocate(file: &File, len: u64) -> io::Result<()> {
 /// full, and no other writer can take it in the meantime. A share of the disk is the limit. Cutting the file off gives it up.
 ///
 /// # Errors
-/// When the disk has no room; a part may be allocated.
+/// When it would take more than half of the room that is left.
 pub fn allocate_behind(file: &File) -> io::Result<()> {
     let len = file.metadata()?.len();
-    match fallocate(file, FallocateFlags::KEEP_SIZE, len, len.max(BEHIND_MIN).min(share_of_disk(file)?)) {
+    let wanted = len.max(BEHIND_MIN).min(share_of_disk(file)?);
+    let space = fstatvfs(file)?;
+    // The rest is for records, and for those who wait for a purge: an allocation that fails would keep what it has got.
+    if wanted > space.f_bavail.saturating_mul(space.f_frsize) / 2 {
+        return Err(io::ErrorKind::StorageFull.into());
+    }
+    match fallocate(file, FallocateFlags::KEEP_SIZE, len, wanted) {
         // As in `allocate`.
         Err(Errno::NOTSUP) => Ok(()),
         other => Ok(other?),

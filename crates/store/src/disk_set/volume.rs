@@ -7,7 +7,7 @@ use crate::{
 use forebay_cache::{CacheKey, DiskHealth, Fault, Health, HealthLimits, placement_hash};
 use parking_lot::{Mutex, RwLock};
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     fmt, io,
     os::unix::ffi::OsStrExt,
     path::PathBuf,
@@ -36,10 +36,18 @@ struct Watch {
     health: DiskHealth,
     /// When each operation that is under way counts as hung; without those that have been counted.
     under_way: BTreeMap<u64, Instant>,
+    /// Operations that were counted as hung and have not ended.
+    hung: BTreeSet<u64>,
+    /// How many operations were counted as hung.
+    hangs: u64,
     next_operation: u64,
     errors: u64,
     logged: Health,
 }
+
+/// Operations that hang at the same time, each of which keeps a thread: with more of them a disk stays offline although a probe ends. The
+/// probe looks at the root, and the files may lie elsewhere.
+const HUNG_MAX: usize = 16;
 
 /// Removals after which all are settled, in pieces: a disk that has to remember more syncs their directories in one operation.
 const UNSETTLED_MAX: usize = 32_768;
@@ -55,6 +63,8 @@ impl Volume {
         let watch = Watch {
             health: DiskHealth::new(limits),
             under_way: BTreeMap::new(),
+            hung: BTreeSet::new(),
+            hangs: 0,
             next_operation: 0,
             errors: 0,
             logged: Health::Healthy,
@@ -239,15 +249,23 @@ impl Volume {
         // A thread in a hanging system call cannot report: the probe timer looks at its deadline instead.
         let hangs = {
             let mut watch = self.watch.lock();
-            let count = watch.under_way.len();
             // Each counts once: one that never ends says nothing of a disk that was probed well since.
+            let is_due = |(number, due): (&u64, &Instant)| (*due <= now).then_some(*number);
+            let hung: Vec<u64> = watch.under_way.iter().filter_map(is_due).collect();
             watch.under_way.retain(|_, due| *due > now);
-            watch.under_way.len() < count
+            watch.hangs += hung.len() as u64;
+            watch.hung.extend(&hung);
+            !hung.is_empty()
         };
         if hangs {
             self.note(|health, now| health.failed(now, Fault::Hung), None);
         }
         self.watch.lock().health.begin_probe(now)
+    }
+
+    /// How many operations were counted as hung since the start.
+    pub(crate) fn hangs(&self) -> u64 {
+        self.watch.lock().hangs
     }
 
     /// Tries the disk, and opens it first if need be.
@@ -257,7 +275,10 @@ impl Volume {
             None | Some(Err(StoreError::Replaced { .. })) => self.open(),
             Some(probed) => probed,
         };
-        let judged = probed.as_ref().map(|&()| ()).map_err(|error| error.fault().unwrap_or(Fault::Broken));
+        let judged = match &probed {
+            Ok(()) if self.watch.lock().hung.len() > HUNG_MAX => Err(Fault::Hung),
+            probed => probed.as_ref().map(|&()| ()).map_err(|error| error.fault().unwrap_or(Fault::Broken)),
+        };
         let error = probed.as_ref().err().map(|error| error as &dyn std::error::Error);
         self.note(|health, now| health.probe_ended(now, judged), error);
         probed
@@ -342,7 +363,10 @@ impl Volume {
 
 impl Drop for Operation<'_> {
     fn drop(&mut self) {
-        self.volume.watch.lock().under_way.remove(&self.number);
+        let mut watch = self.volume.watch.lock();
+        if watch.under_way.remove(&self.number).is_none() {
+            watch.hung.remove(&self.number);
+        }
     }
 }
 

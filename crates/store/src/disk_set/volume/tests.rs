@@ -61,6 +61,38 @@ fn an_operation_that_never_ends_takes_its_disk_offline_once() {
     ended.unwrap();
 }
 
+/// Runs `count` operations within each other, which hang, and `then` while they do.
+fn hang(volume: &Volume, count: usize, then: &mut dyn FnMut()) {
+    if count == 0 {
+        pass(20);
+        volume.begin_probe();
+        return then();
+    }
+    let ended = volume.run(|_| {
+        hang(volume, count - 1, then);
+        Ok(())
+    });
+    ended.unwrap();
+}
+
+#[test]
+fn a_disk_with_many_operations_that_never_end_stays_offline_until_most_have_ended() {
+    let (_root, volume) = volume();
+    for (count, state) in [(HUNG_MAX, Health::Healthy), (HUNG_MAX + 1, Health::Offline)] {
+        hang(&volume, count, &mut || {
+            pass(600);
+            assert!(volume.begin_probe());
+            volume.probe().unwrap();
+            assert_eq!(volume.health(), state, "{count}");
+        });
+        pass(600);
+        assert!(volume.begin_probe() || volume.health().is_online());
+        volume.probe().unwrap();
+        assert_eq!(volume.health(), Health::Healthy);
+    }
+    assert_eq!(volume.hangs(), 2 * HUNG_MAX as u64 + 1);
+}
+
 /// A walk that examines a name in two seconds.
 struct SlowScan(Arc<Volume>);
 
