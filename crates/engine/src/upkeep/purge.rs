@@ -211,12 +211,12 @@ impl Purge {
         self.learn().await;
         loop {
             // Again for each slice: what is removed from a disk that has gone offline comes back with it.
-            self.pass_over_offline_disks();
+            let offline = self.pass_over_offline_disks();
             let slice = run.next(SLICE);
             if slice.is_empty() {
                 break;
             }
-            refused += self.remove_slice(&mut run, slice).await;
+            refused += self.remove_slice(&mut run, slice, offline).await;
         }
         let report = self.finish(run, refused, begun);
         self.make_room_known(&report).await;
@@ -270,9 +270,10 @@ impl Purge {
         self.pass_over_offline_disks();
     }
 
-    fn pass_over_offline_disks(&self) {
+    fn pass_over_offline_disks(&self) -> BTreeSet<VolumeId> {
         let offline = offline_disks(&self.context);
         self.context.purge_ledger.ledger.lock().set_offline(offline.iter().map(|volume| volume.0));
+        offline
     }
 
     /// Has the room that a purge has made used.
@@ -325,10 +326,10 @@ impl Purge {
             let (expired, next) = self.context.purge_ledger.ledger.lock().expired(now_ms, start, EXPIRY_SCAN);
             from = next;
             for ids in expired.chunks(SLICE) {
-                self.pass_over_offline_disks();
+                let offline = self.pass_over_offline_disks();
                 let slice = run.next_expired(ids, now_ms);
                 reasons.extend(slice.iter().map(|victim| victim.reason.as_str()));
-                refused += self.remove_slice(&mut run, slice).await;
+                refused += self.remove_slice(&mut run, slice, offline).await;
             }
         }
         let report = self.finish(run, refused, begun);
@@ -338,12 +339,12 @@ impl Purge {
         }
     }
 
-    /// Removes a slice; how many of it stayed.
-    async fn remove_slice(&self, run: &mut RunningPurge<'_>, slice: Vec<Victim>) -> u64 {
+    /// Removes a slice that was picked without the disks that are `offline`; how many of it stayed.
+    async fn remove_slice(&self, run: &mut RunningPurge<'_>, slice: Vec<Victim>, offline: BTreeSet<VolumeId>) -> u64 {
         let removing = Arc::clone(&self.context);
         let leaving = Arc::clone(&self.open_files);
         let victims = slice.clone();
-        let removed = self.context.options.workers.run(move || remove(&removing, &leaving, victims));
+        let removed = self.context.options.workers.run(move || remove(&removing, &leaving, victims, &offline));
         // After a panic, or on a disk that hangs, nothing is known: they stay, and are tried again later.
         let removed = match unless_a_disk_is_lost(&self.context, removed).await {
             Some(Ok(removed)) => removed,

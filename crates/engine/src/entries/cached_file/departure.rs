@@ -3,6 +3,7 @@
 use super::CachedFile;
 use crate::{Error, entries::stored_entry::StoredEntry};
 use forebay_index::Change;
+use forebay_store::StoreError;
 use forebay_telemetry::{DiskOperation, DropReason};
 use std::{
     sync::{Arc, atomic::Ordering},
@@ -72,7 +73,9 @@ impl CachedFile {
         // Several tasks may find the same fault: the first one drops the file.
         if !self.retired.set() {
             // The removal of the entry may hang there.
-            if reason == DropReason::DiskOffline {
+            if reason == DropReason::DiskOffline && !self.discarded.is_set() {
+                // Set once: by the removal, if that has ended.
+                let _ = self.not_removed.set(self.disk_is_offline());
                 self.lose();
             }
             return;
@@ -107,6 +110,10 @@ impl CachedFile {
             }
             file.discarded.set();
         });
+    }
+
+    fn disk_is_offline(&self) -> Error {
+        Error::disk(self.lfn(), "removing", StoreError::Offline { path: self.path_on_disk() })
     }
 
     /// Gives up what is on a disk that is gone. The entry stays there, to be found again when the disk comes back.
@@ -148,7 +155,16 @@ impl CachedFile {
         stored.seal_and_wait();
         // Notes of the entry made until now come before the note of its end, and none comes after it.
         drop(stored.noting.lock());
-        if let Err(error) = disk.remove_entry(key) {
+        let removed = disk.remove_entry(key);
+        // Its disk was given up meanwhile, and this may have ended late: what is noted now could be about a successor on another disk.
+        if self.lost.is_set() {
+            return Ok(());
+        }
+        // It was passed over: the entry comes back with its disk.
+        if !self.is_disk_online() {
+            return Err(self.disk_is_offline());
+        }
+        if let Err(error) = removed {
             self.context.note_store_failure(DiskOperation::Remove, self.volume(), &error);
             // Still accounted and still in the index: its bytes are on disk as before.
             return Err(Error::disk(self.lfn(), "removing", error));
