@@ -8,7 +8,7 @@ use forebay_cache::CacheKey;
 use parking_lot::Mutex;
 use rustix::fs::{AtFlags, unlinkat};
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, BTreeSet, HashMap},
     hash::{DefaultHasher, Hash, Hasher},
 };
 
@@ -22,10 +22,17 @@ pub(crate) struct UnsyncedRemovals {
 #[derive(Debug, Default)]
 struct Removals {
     last: u64,
-    /// By the hash of the key: the number of its last removal.
-    keys: HashMap<u64, u64>,
+    /// By the hash of the key: its last removal.
+    keys: HashMap<u64, Removal>,
     /// By path below the root: the number of the last removal in it.
     directories: BTreeMap<String, u64>,
+}
+
+#[derive(Debug)]
+struct Removal {
+    number: u64,
+    /// Hash of the path of its directory.
+    directory: u64,
 }
 
 /// Keys that are remembered at most; then their directories are synced.
@@ -38,14 +45,19 @@ impl UnsyncedRemovals {
     /// Remembers keys whose record is about to be removed from `directory`.
     pub(crate) fn note(&self, tree: &Tree, directory: &str, keys: &[(usize, &CacheKey)]) -> Result<(), StoreError> {
         // Bounds the memory. Syncing all at once is cheaper than forgetting, which would need a sync per key.
-        if self.removals.lock().keys.len().saturating_add(keys.len()) > UNSYNCED_MAX {
-            self.settle(tree, &|piece| piece())?;
+        let are_too_many = || self.removals.lock().keys.len().saturating_add(keys.len()) > UNSYNCED_MAX;
+        if are_too_many()
+            && let Err(error) = self.settle(tree, &|piece| piece())
+            && are_too_many()
+        {
+            return Err(error);
         }
         let mut removals = self.removals.lock();
         removals.last += 1;
         let number = removals.last;
         // Hashes suffice: two keys with the same one cost a needless sync, never a missing one.
-        removals.keys.extend(keys.iter().map(|(_, key)| (hash_of(key), number)));
+        let hash = hash_of(directory);
+        removals.keys.extend(keys.iter().map(|(_, key)| (hash_of(*key), Removal { number, directory: hash })));
         removals.directories.insert(directory.to_owned(), number);
         Ok(())
     }
@@ -65,20 +77,26 @@ impl UnsyncedRemovals {
         self.removals.lock().keys.len()
     }
 
-    /// Syncs all directories, in pieces that `run` runs.
+    /// Syncs all directories, in pieces that `run` runs. After a failure of one the others follow: only those of its piece stay.
     pub(crate) fn settle(&self, tree: &Tree, run: &PieceRunner<'_>) -> Result<(), StoreError> {
         // The lock is not held during the syncs; removals that are noted meanwhile have higher numbers and stay.
         let (last, directories) = {
             let removals = self.removals.lock();
             (removals.last, removals.directories.keys().cloned().collect::<Vec<_>>())
         };
+        let mut failed = BTreeSet::new();
+        let mut result = Ok(());
         for piece in directories.chunks(DIRECTORIES_PER_PIECE) {
-            run(&|| piece.iter().try_for_each(|directory| sync_directory(tree, directory)))?;
+            let synced = run(&|| piece.iter().try_for_each(|directory| sync_directory(tree, directory)));
+            if synced.is_err() {
+                failed.extend(piece.iter().map(|directory| hash_of(directory.as_str())));
+            }
+            result = result.and(synced);
         }
         let mut removals = self.removals.lock();
-        removals.keys.retain(|_, number| *number > last);
-        removals.directories.retain(|_, number| *number > last);
-        Ok(())
+        removals.keys.retain(|_, removal| removal.number > last || failed.contains(&removal.directory));
+        removals.directories.retain(|path, number| *number > last || failed.contains(&hash_of(path.as_str())));
+        result
     }
 }
 
@@ -130,8 +148,39 @@ pub(crate) fn remove_empty_directories(tree: &Tree, path: &str) {
     }
 }
 
-fn hash_of(key: &CacheKey) -> u64 {
+fn hash_of(name: &(impl Hash + ?Sized)) -> u64 {
     let mut hasher = DefaultHasher::new();
-    key.hash(&mut hasher);
+    name.hash(&mut hasher);
     hasher.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::permissions::{Creation, Permissions};
+    use std::cell::Cell;
+
+    #[test]
+    fn a_directory_that_cannot_be_synced_keeps_no_other_unsettled() {
+        let root = tempfile::tempdir().unwrap();
+        let tree = Tree::open(root.path(), Creation::with(Permissions::default())).unwrap();
+        let removals = UnsyncedRemovals::default();
+        let directories = 3 * DIRECTORIES_PER_PIECE;
+        for number in 0..directories {
+            let key = CacheKey::from_text(&format!("/{number:03}/f")).unwrap();
+            std::fs::create_dir(root.path().join(key.split().0)).unwrap();
+            removals.note(&tree, key.split().0, &[(0, &key)]).unwrap();
+        }
+        let pieces = Cell::new(0);
+        let second_fails = |piece: &dyn Fn() -> Result<(), StoreError>| {
+            pieces.set(pieces.get() + 1);
+            if pieces.get() == 2 { Err(StoreError::NoVolume) } else { piece() }
+        };
+        assert!(removals.settle(&tree, &second_fails).is_err());
+        assert_eq!((pieces.get(), removals.len()), (3, DIRECTORIES_PER_PIECE));
+        let left = |number: usize| removals.has(&CacheKey::from_text(&format!("/{number:03}/f")).unwrap());
+        assert!((0..directories).all(|number| left(number) == (number / DIRECTORIES_PER_PIECE == 1)));
+        removals.settle(&tree, &|piece| piece()).unwrap();
+        assert_eq!(removals.len(), 0);
+    }
 }
