@@ -5,6 +5,7 @@
 //! one attempt.
 
 mod alternatives;
+mod at_path;
 mod circuit;
 mod delegated_credentials;
 mod detach_on_drop;
@@ -18,6 +19,7 @@ mod shown_credentials;
 mod single_flight;
 
 pub use alternatives::Alternatives;
+pub use at_path::AtPath;
 pub use circuit::Circuit;
 pub use delegated_credentials::DelegatedCredentials;
 pub use detach_on_drop::DetachOnDrop;

@@ -376,7 +376,7 @@ impl Engine {
             attached => attached?,
         };
         // After the admission: a refused client must not lend its credentials to the fills of others.
-        file.renew_credentials(target);
+        file.note_opened_at(target);
         Ok(file)
     }
 

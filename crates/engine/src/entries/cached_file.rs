@@ -38,6 +38,7 @@ use std::{
 
 mod clients;
 mod departure;
+mod other_origins;
 
 /// A file of an origin, shared by all clients that have it open.
 pub(crate) struct CachedFile {
@@ -50,6 +51,7 @@ pub(crate) struct CachedFile {
     pub(crate) validator: Validator,
     pub(crate) stored: Option<StoredEntry>,
     origin_file: Mutex<Arc<SharedValue<Arc<dyn OriginFile>, Error>>>,
+    other_origins: Mutex<Vec<other_origins::OtherOrigin>>,
     pub(crate) claims: Claims,
     pub(crate) account: FileAccount,
     pub(crate) last_check: Mutex<LastCheck>,
@@ -107,6 +109,7 @@ impl CachedFile {
             validator,
             stored,
             origin_file: Mutex::new(Arc::new(origin_file)),
+            other_origins: Mutex::default(),
             claims: Claims::default(),
             account: FileAccount::default(),
             last_check: Mutex::new(last_check),
@@ -124,11 +127,6 @@ impl CachedFile {
 
     pub(crate) const fn key(&self) -> Option<&CacheKey> {
         self.target.key.as_ref()
-    }
-
-    /// Another client has been let in: what is fetched from now on may be asked for with its credentials, if they last longer.
-    pub(crate) fn renew_credentials(&self, target: &OriginTarget) {
-        self.target.path.delegation.renew(&target.path.delegation);
     }
 
     pub(crate) const fn lfn(&self) -> &Lfn {
@@ -220,7 +218,7 @@ impl CachedFile {
         let file = Arc::clone(self);
         let open = || async move {
             // Requested without the lock of `origin_file`: readers of other ranges join the same open.
-            let opened = file.target.origin.open_to_read(&file.target.path, first).await?;
+            let opened = file.origins().open_to_read(&file.target.path, first).await?;
             let is_same = file.matches(&opened.identity());
             if !is_same {
                 file.retire(DropReason::Changed);

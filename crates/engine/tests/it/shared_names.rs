@@ -1,13 +1,21 @@
 //! One entry for a Rucio file that several origins have.
 
-use crate::house::{caller, check, options, request, run};
+use crate::house::{caller, check, collect, options, request, run};
+use forebay_auth::{Credentials, Token};
 use forebay_cache::{AllowList, ValidityCheck, ValidityPolicy};
-use forebay_engine::{DecisionOptions, Engine, OriginFactory, Routes};
-use forebay_origin::OriginError;
+use forebay_engine::{
+    Caller, Checksum, DecisionOptions, Delegation, Engine, Error, Handle, ListDetail, OriginFactory, Routes,
+};
+use forebay_origin::{Origin, OriginError, OriginFile, OriginFuture, OriginPath};
 use forebay_telemetry::Metrics;
 use forebay_testkit::{FaultyDisk, MemoryOrigin};
-use forebay_types::ByteRange;
-use std::{path::Path, sync::Arc, time::Duration};
+use forebay_types::{ByteRange, DirEntry, FileStat};
+use std::{
+    collections::BTreeSet,
+    path::Path,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 
 const SIZE: u64 = 300_000;
 const ONE: &str = "//root://one//site/rucio/mc/3f/a0/f.root";
@@ -24,12 +32,20 @@ fn cache(root: &Path, one: &MemoryOrigin, two: &MemoryOrigin, shares_rucio_files
     cache_under(root, one, two, DecisionOptions { shares_rucio_files, ..DecisionOptions::default() })
 }
 
+fn sharing() -> DecisionOptions {
+    DecisionOptions { shares_rucio_files: true, ..DecisionOptions::default() }
+}
+
 fn cache_under(root: &Path, one: &MemoryOrigin, two: &MemoryOrigin, decisions: DecisionOptions) -> Engine {
     let origins = (one.clone(), two.clone());
     let factory: OriginFactory = Arc::new(move |id| {
         let (one, two) = origins.clone();
         Arc::new(if id.endpoint.host() == "one" { one } else { two })
     });
+    cache_of(root, factory, decisions)
+}
+
+fn cache_of(root: &Path, factory: OriginFactory, decisions: DecisionOptions) -> Engine {
     let allowed = AllowList::parse(&["one", "two"]).expect("host names");
     let routes = Routes::new(Vec::new(), allowed, factory).expect("no export").with_decisions(decisions);
     let (disk, _) = FaultyDisk::open(root).expect("a fresh directory is a store");
@@ -95,5 +111,129 @@ fn other_contents_missing_checksums_and_the_setting_keep_files_apart() {
             read(&engine, TWO).await;
             assert!(!two.asked().is_empty(), "case {number}");
         }
+    });
+}
+
+fn unreachable() -> OriginError {
+    OriginError::Unreachable { endpoint: MemoryOrigin::endpoint(), reason: "injected".to_owned() }
+}
+
+#[test]
+fn reads_continue_at_an_origin_that_another_client_has_named() {
+    let root = tempfile::tempdir().unwrap();
+    run(async {
+        let (one, two) = (origin(SIZE, Some("0a1b2c3d")), origin(SIZE, Some("0a1b2c3d")));
+        let engine = cache(root.path(), &one, &two, true);
+        let first = engine.open(&request(ONE), &caller()).await.unwrap();
+        check(&first, ByteRange::at(0, 1000)).await;
+        let second = engine.open(&request(TWO), &caller()).await.unwrap();
+        one.script(|script| {
+            script.read_error = Some((0, unreachable()));
+            script.open_error = Some(unreachable());
+        });
+        until_read(&second).await;
+        check(&second, ByteRange::at(0, SIZE)).await;
+        check(&first, ByteRange::at(0, SIZE)).await;
+        assert!(!two.asked().is_empty());
+    });
+}
+
+#[test]
+fn a_replica_that_was_replaced_takes_nothing_from_the_cache() {
+    let root = tempfile::tempdir().unwrap();
+    run(async {
+        let (one, two) = (origin(SIZE, Some("0a1b2c3d")), origin(SIZE, Some("0a1b2c3d")));
+        let engine = cache(root.path(), &one, &two, true);
+        let first = engine.open(&request(ONE), &caller()).await.unwrap();
+        let _second = engine.open(&request(TWO), &caller()).await.unwrap();
+        two.script(|script| script.size = SIZE + 1);
+        one.script(|script| {
+            script.read_error = Some((0, unreachable()));
+            script.open_error = Some(unreachable());
+        });
+        let read = first.read_many(&[ByteRange::at(0, SIZE)]).pop().expect("one read for one range");
+        assert!(matches!(collect(read).await, Err(Error::Origin(OriginError::Unreachable { .. }))));
+        one.script(|script| (script.read_error, script.open_error) = (None, None));
+        until_read(&first).await;
+        assert!(two.asked().is_empty());
+    });
+}
+
+/// Reads the file, again if a fill was under way, which ends with its origin.
+async fn until_read(handle: &Handle) {
+    let read = || handle.read_many(&[ByteRange::at(0, SIZE)]).pop().expect("one read for one range");
+    while collect(read()).await.is_err() {
+        tokio::task::yield_now().await;
+    }
+}
+
+/// An origin that remembers whose credentials it was shown at opens.
+struct Recording {
+    files: MemoryOrigin,
+    shown: Mutex<BTreeSet<String>>,
+}
+
+impl Recording {
+    fn new() -> Arc<Self> {
+        Arc::new(Self { files: origin(SIZE, Some("0a1b2c3d")), shown: Mutex::default() })
+    }
+
+    fn shown(&self) -> Vec<String> {
+        self.shown.lock().expect("no panic").iter().cloned().collect()
+    }
+}
+
+impl Origin for Recording {
+    fn label(&self) -> &str {
+        "recording"
+    }
+
+    fn acts_for_clients(&self) -> bool {
+        true
+    }
+
+    fn open<'a>(&'a self, path: &'a OriginPath) -> OriginFuture<'a, Arc<dyn OriginFile>> {
+        if let Some(token) = path.delegation.credentials().as_ref().and_then(|shown| shown.token_for(true, false)) {
+            self.shown.lock().expect("no panic").insert(token.expose().to_owned());
+        }
+        self.files.open(path)
+    }
+
+    fn stat<'a>(&'a self, path: &'a OriginPath) -> OriginFuture<'a, FileStat> {
+        self.files.stat(path)
+    }
+
+    fn list<'a>(&'a self, path: &'a OriginPath, detail: ListDetail) -> OriginFuture<'a, Vec<DirEntry>> {
+        self.files.list(path, detail)
+    }
+
+    fn checksum<'a>(&'a self, path: &'a OriginPath, algorithm: Option<&'a str>) -> OriginFuture<'a, Checksum> {
+        self.files.checksum(path, algorithm)
+    }
+}
+
+fn client(token: &str) -> Arc<Caller> {
+    let credentials = Credentials::of_client().with_token(Token::parse(token.as_bytes()).expect("a token"));
+    let caller = Caller::operator("tester").as_ref().clone();
+    Arc::new(Caller { delegation: Delegation::Client(Some(Arc::new(credentials))), ..caller })
+}
+
+#[test]
+fn credentials_for_one_origin_are_not_shown_to_another() {
+    let root = tempfile::tempdir().unwrap();
+    run(async {
+        let (one, two) = (Recording::new(), Recording::new());
+        let origins = (Arc::clone(&one), Arc::clone(&two));
+        let factory: OriginFactory = Arc::new(move |id| {
+            let (one, two) = &origins;
+            if id.endpoint.host() == "one" { Arc::clone(one) as _ } else { Arc::clone(two) as _ }
+        });
+        let engine = cache_of(root.path(), factory, sharing());
+        let first = engine.open(&request(ONE), &client("of-one")).await.unwrap();
+        let second = engine.open(&request(TWO), &client("of-two")).await.unwrap();
+        check(&first, ByteRange::at(0, SIZE / 2)).await;
+        one.files.script(|script| script.read_error = Some((0, unreachable())));
+        until_read(&second).await;
+        assert_eq!((one.shown(), two.shown()), (vec!["of-one".to_owned()], vec!["of-two".to_owned()]));
     });
 }
