@@ -51,7 +51,8 @@ impl StorageBackend for Storage {
     fn set_len(&self, len: u64) -> io::Result<()> {
         let resized = self.reserve.run(|| {
             allocate(&self.file, len)?;
-            self.backend.set_len(len)
+            // Not of the same length, which would cut off the space behind the end as well.
+            if self.backend.len()? == len { Ok(()) } else { self.backend.set_len(len) }
         });
         // A longer file has used some of it, a shorter one has lost it.
         *self.has_space_behind.lock() = false;

@@ -8,7 +8,7 @@ use rustix::{
 use std::{
     fs::{self, File, OpenOptions},
     io,
-    os::unix::fs::OpenOptionsExt,
+    os::unix::fs::{MetadataExt as _, OpenOptionsExt},
     path::{Path, PathBuf},
 };
 
@@ -18,7 +18,10 @@ const SHARE: u64 = 128;
 /// Size of a reserve in bytes, at most.
 const BYTES_MAX: u64 = 16 << 20;
 
-/// Bytes behind the end of a file that grows, at least: it doubles several times within them.
+/// Unit of allocated blocks in metadata (POSIX leaves it open, Linux has 512).
+const STAT_BLOCK: u64 = 512;
+
+/// Bytes behind the end of a file that grows, at least: about the length of a new index.
 const BEHIND_MIN: u64 = 1 << 20;
 
 /// A file whose only purpose is its space and its inode: it is removed when something small has to be written to a full disk,
@@ -122,11 +125,13 @@ pub fn allocate(file: &File, len: u64) -> io::Result<()> {
 /// # Errors
 /// When it would take more than half of the room that is left.
 pub fn allocate_behind(file: &File) -> io::Result<()> {
-    let len = file.metadata()?.len();
+    let metadata = file.metadata()?;
+    let len = metadata.len();
     let wanted = len.max(BEHIND_MIN).min(share_of_disk(file)?);
+    let allocated = metadata.blocks().saturating_mul(STAT_BLOCK).saturating_sub(len);
     let space = fstatvfs(file)?;
     // The rest is for records, and for those who wait for a purge: an allocation that fails would keep what it has got.
-    if wanted > space.f_bavail.saturating_mul(space.f_frsize) / 2 {
+    if wanted.saturating_sub(allocated) > space.f_bavail.saturating_mul(space.f_frsize) / 2 {
         return Err(io::ErrorKind::StorageFull.into());
     }
     match fallocate(file, FallocateFlags::KEEP_SIZE, len, wanted) {
