@@ -2,10 +2,7 @@
 
 use crate::{
     entries::{file_context::FileContext, open_files::OpenFiles},
-    upkeep::{
-        disk_work::offline_disks,
-        removal::{SLICE, remove_entries},
-    },
+    upkeep::removal::{SLICE, remove_entries},
 };
 use forebay_cache::{CacheKey, Footprint, Goal, Scope};
 use forebay_store::{Disk, StoreError, VolumeId, VolumeInfo};
@@ -60,7 +57,7 @@ pub(crate) fn purge_by_walk(
     to_free: Footprint,
 ) -> Result<(u64, Footprint), StoreError> {
     let Some(disk) = &context.disk else { return Ok((0, Footprint::ZERO)) };
-    let offline = offline_disks(context);
+    let others = context.volumes.lock().iter().map(|other| other.id).filter(|other| *other != volume).collect();
     let mut candidates = candidates(disk.as_ref(), volume, to_free)?.into_iter();
     let mut files = 0;
     let mut freed = Footprint::ZERO;
@@ -81,7 +78,7 @@ pub(crate) fn purge_by_walk(
         let footprint_of = |key: &CacheKey| slice.get(key).copied().unwrap_or(Footprint::ZERO);
         // The index cannot report their end: without this the next purge would free the same amount again.
         let note_gone = |key: &CacheKey| context.purge_ledger.note_gone_unreported(key, volume, footprint_of(key));
-        for key in remove_entries(context, open_files, slice.keys().cloned(), &offline, note_gone) {
+        for key in remove_entries(context, open_files, slice.keys().cloned(), &others, note_gone) {
             let footprint = footprint_of(&key);
             context.metrics.add_purged(PurgeReason::Space, footprint.bytes);
             files += 1;

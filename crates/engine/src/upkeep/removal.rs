@@ -20,17 +20,17 @@ pub(crate) struct Removed {
     pub(crate) stay: Vec<Victim>,
 }
 
-/// Removes the victims that are not in use. `offline` are the disks that were so when they were picked. Blocking.
+/// Removes the victims that are not in use; none of them is on the disks `without`. Blocking.
 pub(crate) fn remove(
     context: &FileContext,
     table: &Arc<OpenFiles>,
     victims: Vec<Victim>,
-    offline: &BTreeSet<VolumeId>,
+    without: &BTreeSet<VolumeId>,
 ) -> Removed {
     let Some(index) = context.catalog.as_ref().and_then(|catalog| catalog.index()) else { return stay(victims) };
     let Some(named) = names(&index, &victims) else { return stay(victims) };
     let keys = named.iter().filter_map(|(_, key)| key.clone());
-    let went = remove_entries(context, table, keys, offline, |key| context.purge_ledger.note_gone(key));
+    let went = remove_entries(context, table, keys, without, |key| context.purge_ledger.note_gone(key));
     let mut removed = Removed { gone: Vec::new(), stay: Vec::new() };
     for (victim, key) in named {
         // A victim without a key in the index is gone already.
@@ -40,13 +40,13 @@ pub(crate) fn remove(
     removed
 }
 
-/// Removes entries that are not in use; returns those that are gone, and has each accounted by `note_gone`. `offline` are the disks that
-/// were so when the entries were picked. Blocking.
+/// Removes entries that are not in use; returns those that are gone, and has each accounted by `note_gone`. None of them is on the disks
+/// `without`. Blocking.
 pub(crate) fn remove_entries(
     context: &FileContext,
     table: &Arc<OpenFiles>,
     keys: impl IntoIterator<Item = CacheKey>,
-    offline: &BTreeSet<VolumeId>,
+    without: &BTreeSet<VolumeId>,
     note_gone: impl Fn(&CacheKey),
 ) -> BTreeSet<CacheKey> {
     let (Some(disk), Some(catalog)) = (&context.disk, &context.catalog) else { return BTreeSet::new() };
@@ -55,8 +55,8 @@ pub(crate) fn remove_entries(
     let keys: Vec<CacheKey> = leaving.keys().iter().filter(|key| is_left_by_others(context, key)).cloned().collect();
     let results = disk.remove_entries(&keys);
     let mut went = BTreeSet::new();
-    // A disk that has gone offline since was passed over, and its entries come back with it.
-    let is_disk_lost = !offline_disks(context).is_subset(offline);
+    // A disk that is offline was passed over, and its entries come back with it.
+    let is_disk_lost = !offline_disks(context).is_subset(without);
     for (key, result) in keys.into_iter().zip(results) {
         match result {
             // It may be on that disk. If not, it is picked again.

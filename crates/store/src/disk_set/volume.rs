@@ -272,7 +272,7 @@ impl Volume {
     pub(crate) fn probe(&self) -> Result<(), StoreError> {
         let probed = match self.disk().map(|disk| disk.probe(self.id)) {
             // Another file system is mounted at the path by now, perhaps the disk's replacement: it is opened as a new one.
-            None | Some(Err(StoreError::Replaced { .. })) => self.open(),
+            None | Some(Err(StoreError::Replaced { .. })) => self.open().inspect(|()| self.forget_operations()),
             Some(probed) => probed,
         };
         let judged = match &probed {
@@ -282,6 +282,14 @@ impl Volume {
         let error = probed.as_ref().err().map(|error| error as &dyn std::error::Error);
         self.note(|health, now| health.probe_ended(now, judged), error);
         probed
+    }
+
+    /// Forgets operations that have not ended: they are on the disk that was here before.
+    fn forget_operations(&self) {
+        let mut watch = self.watch.lock();
+        // One that ends later finds nothing to remove.
+        watch.under_way.clear();
+        watch.hung.clear();
     }
 
     /// An operation on an offline disk might not end.

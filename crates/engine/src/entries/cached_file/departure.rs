@@ -73,9 +73,11 @@ impl CachedFile {
         // Several tasks may find the same fault: the first one drops the file.
         if !self.retired.set() {
             // The removal of the entry may hang there.
-            if reason == DropReason::DiskOffline && !self.discarded.is_set() {
-                // Set once: by the removal, if that has ended.
-                let _ = self.not_removed.set(self.disk_is_offline());
+            if reason == DropReason::DiskOffline {
+                if !self.discarded.is_set() {
+                    // Set once: by the removal, if that has failed.
+                    let _ = self.not_removed.set(self.disk_is_offline());
+                }
                 self.lose();
             }
             return;

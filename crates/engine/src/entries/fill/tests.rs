@@ -1,4 +1,4 @@
-//! What a fill asks for, hands out, and learns.
+//! Requests, bytes and checksums of fills.
 
 use super::*;
 
