@@ -70,7 +70,7 @@ LANES = [
     Lane(["build"], 0),
     Lane(["setup", "python-lint", "plugin", "deb", "blackbox", "lab-test", "costs"], 0),
 ]
-AFTER = {"deb": ("build",), "blackbox": ("bench-tools",)}
+AFTER = {"deb": ("build",), "blackbox": ("build", "bench-tools")}
 
 
 class Run:
@@ -96,7 +96,7 @@ class Run:
     def _run_lane(self, lane: Lane) -> None:
         for name in lane.steps:
             step = self.steps[name]
-            for other in step.after:
+            for other in filter(self.steps.get, step.after):
                 while not self.steps[other].passed.wait(0.2):
                     if self.failed is not None:
                         return

@@ -104,6 +104,13 @@ CASES: dict[str, tuple[Series, Series]] = {
         {'forebay_certificate_expiry_seconds{file="f",kind="certificate"}': "86400x3000"},
         {
             'forebay_certificate_expiry_seconds{file="f",kind="certificate"}': "5184000x3000",
+            'forebay_certificate_expiry_seconds{file="p",kind="proxy"}': "600x3000",
+        },
+    ),
+    "ForebayProxyExpires": (
+        {'forebay_certificate_expiry_seconds{file="p",kind="proxy"}': "600x3000"},
+        {
+            'forebay_certificate_expiry_seconds{file="f",kind="certificate"}': "600x3000",
             'forebay_certificate_expiry_seconds{file="p",kind="proxy"}': "7200x3000",
         },
     ),

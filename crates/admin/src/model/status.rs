@@ -123,6 +123,7 @@ pub struct CertificateEnd {
     /// The file that holds it.
     pub file: String,
     /// Whether it is a proxy, which lives for hours.
+    #[serde(default)]
     pub is_proxy: bool,
     /// Seconds until it expires, negative afterwards.
     pub seconds: i64,
