@@ -220,7 +220,7 @@ pub(crate) fn probe(tree: &Tree, staging: &OwnedFd) -> Result<(), StoreError> {
 }
 
 /// Whether the tree's root is what its path leads to: another file system may be mounted there by now, or none.
-fn is_at_its_path(tree: &Tree) -> Result<bool, StoreError> {
+pub(crate) fn is_at_its_path(tree: &Tree) -> Result<bool, StoreError> {
     let failed = || StoreError::io("examining", &tree.path);
     let root = fstat(&tree.root).map_err(failed())?;
     match stat(&tree.path) {

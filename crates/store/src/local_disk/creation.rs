@@ -5,6 +5,7 @@ use crate::{
     StoreError,
     cinfo_file::Contents,
     data_file::LocalFile,
+    prepare::is_at_its_path,
     tree::{Place, Spot},
     xattrs::Attributes,
 };
@@ -137,8 +138,15 @@ impl LocalDisk {
         loop {
             attempts += 1;
             match self.tree.create_place(key).and_then(|place| create(&place)) {
-                // A removal of the directory's last other entry took it away.
-                Err(error) if error.is_not_found() && attempts < CREATE_ATTEMPTS_MAX => {}
+                // A removal of the directory's last other entry took it away, or the store itself was removed.
+                Err(error) if error.is_not_found() => {
+                    if !is_at_its_path(&self.tree)? {
+                        return Err(StoreError::Replaced { path: self.tree.path.clone() });
+                    }
+                    if attempts >= CREATE_ATTEMPTS_MAX {
+                        return Err(error);
+                    }
+                }
                 created => return created,
             }
         }

@@ -490,6 +490,17 @@ fn a_probe_tells_whether_the_disk_works_and_is_still_there() {
 }
 
 #[test]
+fn a_store_that_was_removed_is_noticed_when_an_entry_is_created() {
+    let store = Store::new();
+    create(&store.disk, &key("/store/a"));
+    fs::remove_dir_all(store.directory.path().join("root")).unwrap();
+    for name in ["/b", "/store/c"] {
+        let created = store.disk.create_entry(&key(name), new_cinfo(), None);
+        assert!(matches!(created, Err(StoreError::Replaced { .. })), "{created:?}");
+    }
+}
+
+#[test]
 fn many_entries_are_removed_together_with_directories_they_leave_empty() {
     let store = Store::new();
     let keys = ["/a/b/c/1", "/a/b/c/2", "/a/d/3", "/a/never", "/4"].map(key);
