@@ -31,7 +31,9 @@ impl Subject {
             FailureKind::IsDirectory | FailureKind::OriginRefused(RefusalKind::IsDirectory | RefusalKind::NotFile) => {
                 (Refusal::READ_ONLY, Errno::IsDirectory)
             }
-            FailureKind::NotDirectory => (Refusal::NOT_A_DIRECTORY, Errno::NotDirectory),
+            FailureKind::NotDirectory | FailureKind::OriginRefused(RefusalKind::NotDirectory) => {
+                (Refusal::NOT_A_DIRECTORY, Errno::NotDirectory)
+            }
             FailureKind::NameMissing | FailureKind::NameTooLong | FailureKind::Invalid | FailureKind::Unsupported => {
                 (Refusal::PROTOCOL, Errno::Invalid)
             }

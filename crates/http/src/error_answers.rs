@@ -145,9 +145,11 @@ const fn status_of_refusal(kind: RefusalKind) -> Status {
         | RefusalKind::CannotDecrypt => Status::FORBIDDEN,
         RefusalKind::ArgumentTooLong => Status::URI_TOO_LONG,
         RefusalKind::Unsupported => Status::NOT_IMPLEMENTED,
-        RefusalKind::IsDirectory | RefusalKind::NotFile | RefusalKind::Exists | RefusalKind::Conflict => {
-            Status::CONFLICT
-        }
+        RefusalKind::IsDirectory
+        | RefusalKind::NotDirectory
+        | RefusalKind::NotFile
+        | RefusalKind::Exists
+        | RefusalKind::Conflict => Status::CONFLICT,
         RefusalKind::Busy | RefusalKind::InProgress | RefusalKind::Locked => Status::UNAVAILABLE,
         RefusalKind::TimedOut | RefusalKind::TimerExpired => Status::GATEWAY_TIMEOUT,
         RefusalKind::InvalidArgument

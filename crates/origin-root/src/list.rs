@@ -66,6 +66,7 @@ const fn cannot_locate(kind: RefusalKind) -> bool {
             | RefusalKind::InvalidRequest
             | RefusalKind::InvalidArgument
             | RefusalKind::FileSystemError
+            | RefusalKind::NotDirectory
     )
 }
 

@@ -3,6 +3,18 @@
 use forebay_origin::RefusalKind;
 use forebay_proto::ErrorCode;
 
+/// End of the text of a refusal by a stock server whose file system has answered `ENOTDIR`. It has no number of its own.
+const NOT_A_DIRECTORY: &str = "not a directory";
+
+/// The kind of a refusal with this number and text.
+pub(crate) fn refusal_of(code: ErrorCode, text: &str) -> RefusalKind {
+    match refusal_kind(code) {
+        // It would be the same at the next attempt, while other errors of a file system may pass.
+        RefusalKind::FileSystemError if text.trim_end().ends_with(NOT_A_DIRECTORY) => RefusalKind::NotDirectory,
+        kind => kind,
+    }
+}
+
 /// The kind of a refusal with this number.
 #[must_use]
 pub const fn refusal_kind(code: ErrorCode) -> RefusalKind {
@@ -45,5 +57,18 @@ pub const fn refusal_kind(code: ErrorCode) -> RefusalKind {
         ErrorCode::TIMER_EXPIRED => RefusalKind::TimerExpired,
         // Numbers that the protocol does not define.
         ErrorCode(_) => RefusalKind::Other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_below_a_file_is_not_a_fault_of_the_file_system() {
+        let kind = |text| refusal_of(ErrorCode::FS_ERROR, text);
+        assert_eq!(kind("Unable to locate /data/f/x; not a directory "), RefusalKind::NotDirectory);
+        assert_eq!(kind("Unable to locate /data/f/x; input/output error"), RefusalKind::FileSystemError);
+        assert_eq!(refusal_of(ErrorCode::NOT_FOUND, "not a directory"), RefusalKind::NotFound);
     }
 }

@@ -29,6 +29,8 @@ pub enum RefusalKind {
     NoReplica,
     NotFile,
     IsDirectory,
+    /// A name above the last one is that of a file.
+    NotDirectory,
     Exists,
     NoAttribute,
     Locked,
@@ -91,6 +93,7 @@ impl RefusalKind {
             | Self::NoReplica
             | Self::NotFile
             | Self::IsDirectory
+            | Self::NotDirectory
             | Self::Exists
             | Self::NoAttribute
             | Self::Conflict

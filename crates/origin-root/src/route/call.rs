@@ -2,7 +2,7 @@
 
 use crate::{
     options::Options,
-    refusal::refusal_kind,
+    refusal::refusal_of,
     session::{
         connection::{Connection, Message, Submission},
         pending::{Event, Sink, Ticket},
@@ -217,7 +217,7 @@ pub(crate) fn refused(connection: &Connection, body: &[u8]) -> OriginError {
     match ErrorBody::parse(body) {
         Ok(ErrorBody { code, text }) => {
             let text = if text.is_empty() { code.to_string() } else { text };
-            OriginError::Refused { endpoint: connection.endpoint().clone(), kind: refusal_kind(code), text }
+            OriginError::Refused { endpoint: connection.endpoint().clone(), kind: refusal_of(code, &text), text }
         }
         Err(error) => protocol(connection, error),
     }

@@ -110,7 +110,7 @@ impl<'a> Attempts<'a> {
         // A redirector may know another server. One that names the same again has none.
         if let Some(server) = behind_redirector
             // It may also be wrong about which server has a file.
-            && (error.is_retryable() || error.is_not_found())
+            && (error.is_retryable() || error.is_not_found() || error.refusal() == Some(RefusalKind::NotDirectory))
             && self.tried.len() < TRIED_MAX
             && !self.tried.iter().any(|(host, _)| host == server.host())
         {
@@ -192,7 +192,7 @@ const fn concerns_one_server(error: &OriginError) -> bool {
 const fn tried_reason(error: &OriginError) -> &'static str {
     match error.refusal() {
         Some(RefusalKind::NotFound) => "enoent",
-        Some(RefusalKind::FileSystemError) => "fserr",
+        Some(RefusalKind::FileSystemError | RefusalKind::NotDirectory) => "fserr",
         Some(RefusalKind::ServerError) => "srverr",
         _ => "ioerr",
     }
@@ -298,6 +298,9 @@ mod tests {
         assert_eq!(attempts.plan(behind(RefusalKind::NotFound, "pool1")), Ok(Duration::ZERO));
         assert_eq!(attempts.plan(behind(RefusalKind::IoError, "pool2")), Ok(Duration::ZERO));
         assert_eq!(attempts.cgi("a=1"), "a=1&tried=pool1,pool2&triedrc=enoent,ioerr");
+        let mut attempts = case.attempts(5);
+        assert_eq!(attempts.plan(behind(RefusalKind::NotDirectory, "pool1")), Ok(Duration::ZERO));
+        assert_eq!(attempts.cgi(""), "tried=pool1&triedrc=fserr");
         // The same server again: the redirector has no other.
         assert!(attempts.plan(behind(RefusalKind::NotFound, "pool1")).is_err());
         assert!(case.attempts(5).plan(behind(RefusalKind::Denied, "pool1")).is_err(), "no other server would allow it");

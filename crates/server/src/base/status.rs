@@ -110,7 +110,8 @@ const fn refusal_code(kind: RefusalKind) -> ErrorCode {
         RefusalKind::OverQuota => ErrorCode::OVER_QUOTA,
         RefusalKind::ReadOnly => ErrorCode::FS_READ_ONLY,
         RefusalKind::IoError => ErrorCode::IO_ERROR,
-        RefusalKind::FileSystemError => ErrorCode::FS_ERROR,
+        // The number that stock servers answer with: none of the others says it.
+        RefusalKind::FileSystemError | RefusalKind::NotDirectory => ErrorCode::FS_ERROR,
         RefusalKind::BadChecksum => ErrorCode::CHECKSUM_ERROR,
         RefusalKind::ServerError | RefusalKind::Other => ErrorCode::SERVER_ERROR,
         RefusalKind::Impossible => ErrorCode::IMPOSSIBLE,
