@@ -5,6 +5,7 @@ mod cluster;
 mod credentials;
 mod dcap;
 mod exports;
+mod listeners;
 mod records;
 mod roles;
 mod s3;
@@ -39,6 +40,7 @@ pub(crate) fn convert(raw: &Raw, source: &Source) -> Result<Config, ConfigError>
     check_http(raw, &config, &mut checker);
     config.s3.options.buckets = s3::read_buckets(raw, &config, &mut checker);
     dcap::check_dcap(raw, &config, &mut checker);
+    listeners::check_listeners(raw, &config, &mut checker);
     fit_memory(raw, &mut config, &mut checker);
     config.disks = storage::read_disks(raw, &mut checker);
     storage::read_purge(raw, &mut config.engine.purge.rules, &mut checker);

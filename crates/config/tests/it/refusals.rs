@@ -159,12 +159,26 @@ fn each_mistake_is_refused_with_its_place() {
         ("[logging]\nfilter = \"info", "11:15", ""),
         ("[[export]\n", "10:10", ""),
     ];
-    for (added, place, said) in cases {
-        let error = parse(&format!("{GOOD}\n{added}\n")).err().unwrap_or_else(|| panic!("accepted: {added}"));
-        assert!(error.starts_with(&format!("forebay.toml:{place}: ")), "{added}: {error}");
-        assert!(error.contains(said), "{added}: {error}");
-        assert_eq!(error.lines().count(), 1, "{added}: {error}");
+    cases.into_iter().for_each(assert_refused);
+}
+
+/// Adds a text to the good file, which is refused at a place for a reason.
+fn assert_refused((added, place, said): (&str, &str, &str)) {
+    let error = parse(&format!("{GOOD}\n{added}\n")).err().unwrap_or_else(|| panic!("accepted: {added}"));
+    assert!(error.starts_with(&format!("forebay.toml:{place}: ")), "{added}: {error}");
+    assert!(error.contains(said), "{added}: {error}");
+    assert_eq!(error.lines().count(), 1, "{added}: {error}");
+}
+
+#[test]
+fn an_address_serves_one_purpose() {
+    let two = "[server]\nlisten = [\"[::]:1\", \"[::]:1\"]";
+    let admin = "[server]\nlisten = [\"[::]:1\"]\n[admin]\nlisten = \"[::]:1\"";
+    for (added, place) in [(two, "11:10"), (admin, "13:10")] {
+        assert_refused((added, place, "[::]:1 is taken by server.listen: write another port"));
     }
+    assert_refused(("[http]\nlisten = [\"0.0.0.0:1094\"]", "11:10", "0.0.0.0:1094 is taken by server.listen"));
+    assert!(parse(&format!("{GOOD}\n[server]\nlisten = [\"[::]:0\", \"[::]:0\"]\n")).is_ok());
 }
 
 #[test]
