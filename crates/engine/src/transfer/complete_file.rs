@@ -104,7 +104,7 @@ pub(crate) async fn complete(
     mut is_wanted: impl FnMut() -> bool,
     progress: &(dyn Fn(u64, u64) + Send + Sync),
 ) -> Result<Completed, Error> {
-    let stored = file.stored.as_ref().ok_or_else(|| Error::Unsupported { what: format!("keeping {}", file.lfn()) })?;
+    let stored = file.stored.as_ref().ok_or_else(|| unkept(file))?;
     let mut pass = Pass::new(stored);
     loop {
         progress(present_bytes(file, stored), file.size());
@@ -191,6 +191,15 @@ fn check(file: &CachedFile) -> Result<(), Error> {
         return Err(Error::Changed { lfn: file.lfn().clone() });
     }
     Ok(())
+}
+
+/// Of a file of which nothing is kept.
+fn unkept(file: &CachedFile) -> Error {
+    if file.is_unkept_for_now() {
+        return not_kept(file);
+    }
+    // By a rule, or because of its size.
+    Error::Unsupported { what: format!("keeping {}", file.lfn()) }
 }
 
 fn not_kept(file: &CachedFile) -> Error {

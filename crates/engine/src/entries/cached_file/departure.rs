@@ -23,6 +23,11 @@ impl CachedFile {
         Self { is_unkept_for_now: true, ..self }
     }
 
+    /// Whether it is not kept only because the disks took nothing when it was opened.
+    pub(crate) const fn is_unkept_for_now(&self) -> bool {
+        self.is_unkept_for_now
+    }
+
     /// Whether another open may find a disk that keeps it.
     pub(crate) fn may_be_kept_by_now(&self) -> bool {
         self.is_unkept_for_now && !self.is_open() && !self.context.pauses.are_all_on()
