@@ -58,8 +58,11 @@ impl Target {
             bail!("{} is a directory", path.display());
         }
         // A device would be replaced by a file, for all programs.
-        if path.exists() && !path.is_file() {
-            bail!("{} is not a regular file; write to standard output with -o - and redirect that", path.display());
+        if path.symlink_metadata().is_ok() && !path.is_file() {
+            bail!(
+                "{} is not a regular file, nor a link to one; write to standard output with -o - and redirect that",
+                path.display()
+            );
         }
         if path.exists() && !is_replaced {
             bail!("{} exists; use --force to replace it, or -o to choose another name", path.display());
