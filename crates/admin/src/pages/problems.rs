@@ -26,8 +26,6 @@ pub(super) fn of(status: &Status) -> Vec<Problem> {
     for volume in status.volumes.iter().filter(|volume| volume.health != "healthy") {
         add(true, format!("Disk {} is {}.", volume.id, volume.health));
     }
-    problems.extend(status.certificates.iter().filter_map(of_certificate));
-    let mut add = |is_urgent, text| problems.push(Problem { is_urgent, text });
     let since = |since: i64| format::time(since);
     for failing in &status.failing_origins {
         add(false, format!("Origin {} fails since {}: {}", failing.server, since(failing.since), failing.problem));
@@ -42,6 +40,7 @@ pub(super) fn of(status: &Status) -> Vec<Problem> {
     if status.scrub.bad_blocks > 0 {
         add(false, format!("The last scrub found {} damaged blocks.", status.scrub.bad_blocks));
     }
+    problems.extend(status.certificates.iter().filter_map(of_certificate));
     problems.sort_by_key(|problem| !problem.is_urgent);
     problems
 }
