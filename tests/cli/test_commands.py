@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import socket
 import urllib.error
 import urllib.request
@@ -48,6 +49,18 @@ def test_get_writes_the_file_and_refuses_to_overwrite(
     second = forebay.run(ground, "get", forebay_origin.file_url(PATH), "-o", str(target))
     assert second.returncode != 0
     assert str(target) in second.stderr
+
+
+def test_get_replaces_nothing_but_files(ground: Ground, forebay_origin: Forebay) -> None:
+    folder = ground.directory("get")
+    pipe, link = folder / "pipe", folder / "link"
+    os.mkfifo(pipe)
+    link.symlink_to("nowhere")
+    for target in (pipe, link):
+        result = forebay.run(ground, "get", "--force", forebay_origin.file_url(PATH), "-o", str(target))
+        assert result.returncode == 1
+        assert f"{target} is not a regular file" in result.stderr
+    assert (pipe.is_fifo(), link.is_symlink(), len(list(folder.iterdir()))) == (True, True, 2)
 
 
 def test_get_of_a_missing_file_leaves_nothing(ground: Ground, forebay_origin: Forebay) -> None:

@@ -14,7 +14,7 @@ from harness.clients import fetch
 from harness.content import assert_same
 from harness.forebay import BLOCK, Forebay
 from harness.ground import Ground, program
-from harness.http_client import Reply, parts_of
+from harness.http_client import Reply, ask, parts_of
 
 from .conftest import FILE, FILES
 
@@ -134,6 +134,12 @@ def test_the_files_of_another_origin_are_named_in_the_path(ground: Ground, http_
         content = FILES[FILE].all()
         for temperature in ("cold", "warm"):
             assert_same(curl("--fail", f"http://{cache.address}/{http_origin.url}/{FILE}"), content, temperature)
+
+
+def test_names_below_a_file_are_conflicts(cache: Forebay) -> None:
+    for path in (f"{FILE}/below", f"{FILE}/"):
+        assert ask(cache, "GET", path).status == 409
+    assert_same(curl("--fail", url(cache, FILE)), FILES[FILE].all(), "the file itself")
 
 
 def test_missing_files_are_not_found_and_keep_the_connection(cache: Forebay) -> None:
